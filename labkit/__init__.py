@@ -1,0 +1,1 @@
+"""labkit: the packet-per-second lab."""

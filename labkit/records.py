@@ -1,0 +1,201 @@
+"""The words of the lab as frozen records: what is sent, what was measured.
+
+Units live in the names. Absent is ``None``, never 0. A measured field has no default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+import msgspec
+
+SCHEMA_VERSION: Final = 1
+"""Version of the trial record; a reader refuses a newer one."""
+
+Scalar: TypeAlias = bool | int | float | str | None
+Settings: TypeAlias = Mapping[str, Scalar]
+"""Settings by ethtool's word in snake case; what is not named is not touched."""
+
+Privilege: TypeAlias = Literal["root", "userns", "sudo", "none"]
+Mark: TypeAlias = Literal["cpu-shared", "kernel-log", "rate-missed", "no-carrier", "nothing-sent"]
+
+SETTING_NAMES: Final = frozenset(
+    "tx_ring rx_ring rx_usecs tx_usecs rx_frames tx_frames adaptive_rx adaptive_tx channels "
+    "txqueuelen qdisc qdisc_limit qdisc_rate_bps mtu".split()
+)
+"""Factors that are settings of the rig; qdisc_rate_bps is in bits per second."""
+
+WORKLOAD_FACTORS: Final = frozenset("engine sink frame_bytes batch rate_pps qdisc_bypass cpu".split())
+"""Factors that belong to the workload."""
+
+ENGINE_NAMES: Final = frozenset({"send", "sendmmsg", "pktgen"})
+"""Engines that exist; each rig answers some of them."""
+
+
+class Frames(Protocol):
+    """Frames ready to send: one block of bytes with offsets and lengths (`traffic.table.FrameTable`)."""
+
+    @property
+    def block(self) -> bytes:
+        """All frames, back to back."""
+        ...
+
+    @property
+    def offsets(self) -> bytes:
+        """Start of each frame in `block`: native unsigned 64-bit values."""
+        ...
+
+    @property
+    def lengths(self) -> bytes:
+        """Length of each frame in bytes: native unsigned 32-bit values."""
+        ...
+
+    @property
+    def longest_bytes(self) -> int:
+        """Length of the longest frame; 0 when there is none."""
+        ...
+
+    @property
+    def shortest_bytes(self) -> int:
+        """Length of the shortest frame; 0 when there is none."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def frame(self, index: int) -> bytes:
+        """Bytes of one frame."""
+        ...
+
+
+class Traffic(Protocol):
+    """What a workload sends; `labkit.Flow` is one."""
+
+    @property
+    def frame_bytes(self) -> int:
+        """Length of the longest frame in bytes, FCS excluded."""
+        ...
+
+    def with_frame_bytes(self, frame_bytes: int) -> Traffic:
+        """Give the same traffic in frames of `frame_bytes`."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Say in plain JSON values what is sent; equal descriptions send equal bytes."""
+        ...
+
+    def table(self) -> Frames:
+        """Build every frame once."""
+        ...
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    """What is sent and how.
+
+    Attributes
+    ----------
+    flow : Traffic
+        Frames to send.
+    engine : str
+        One of `ENGINE_NAMES`.
+    batch : int or None
+        Frames handed over per system call, 1 to 1024; None is the engine's own default.
+    rate_pps : float or None
+        Asked rate in packets per second; None sends as fast as possible.
+    qdisc_bypass : bool
+        Skip the queueing discipline (PACKET_QDISC_BYPASS).
+    cpu : int or None
+        CPU of the sender; None lets the rig choose and record one.
+    sink : str or None
+        Where frames end: ``stack`` or ``ifb``; None is the rig's default.
+    """
+
+    flow: Traffic
+    engine: str
+    batch: int | None = None
+    rate_pps: float | None = None
+    qdisc_bypass: bool = False
+    cpu: int | None = None
+    sink: str | None = None
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """Counters at one instant of a running trial, each counted from the trial's start."""
+
+    at_ns: int
+    engine_sent: int
+    engine_refused: int
+    device_sent: int | None
+    peer_received: int | None
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """One measured run: counts from independent places, time, environment, and what limited it."""
+
+    rig: str
+    engine: str
+    sink: str | None
+    frame_bytes: int
+    batch: int | None
+    duration_s: float
+    rate_pps: float | None
+    elapsed_ns: int
+    cpu_ns: int | None
+    pps: float | None
+    ns_per_packet: float | None
+    engine_sent: int
+    engine_refused: int
+    refused_by_errno: dict[str, int]
+    partial_returns: int
+    segments_sent: int | None
+    qdisc_dropped: int | None
+    device_sent: int | None
+    device_dropped: int | None
+    peer_received: int | None
+    peer_dropped: int | None
+    reconciled: bool | None
+    difference_reason: str | None
+    limiter: str | None
+    marks: list[str]
+    settings_asked: dict[str, Scalar]
+    settings_accepted: dict[str, Scalar]
+    settings_effective: dict[str, Scalar]
+    environment: dict[str, Any]
+    privilege: Privilege
+    schema_version: int
+    samples: tuple[Sample, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """One flat JSON object under the names that users rely on; samples are kept apart."""
+        flat: dict[str, Any] = msgspec.to_builtins(self)
+        del flat["samples"]
+        return flat
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """A point that could not be measured, and why."""
+
+    error: str
+    reason: str
+
+
+class RigInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rig is and can do: read by sweeps, panels and `labkit rigs`.
+
+    Attributes
+    ----------
+    name : str
+        What `labkit.rig` takes.
+    title : str
+        One line for people.
+    engines, sinks : tuple of str
+        What the workload may name here.
+    factors : tuple of str
+        Settings that this rig has.
+    """
+
+    name: str
+    title: str
+    engines: tuple[str, ...]
+    sinks: tuple[str, ...]
+    factors: tuple[str, ...]

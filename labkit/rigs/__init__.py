@@ -1,0 +1,1 @@
+"""Where it happens: the simulated NIC, a veth pair, later a VM and real devices."""

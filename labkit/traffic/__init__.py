@@ -1,0 +1,1 @@
+"""What is sent: flows, frames, tables. Importing the room loads nothing."""
