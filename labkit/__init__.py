@@ -1,1 +1,38 @@
-"""labkit: the packet-per-second lab."""
+"""labkit: the packet-per-second lab.
+
+Names load on first use (PEP 562), so that importing labkit is quick and brings in no scapy, plotly,
+ipywidgets or papermill.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "rig": "labkit.rigs.choose",
+    "Flow": "labkit.traffic.flows",
+    "udp_flow": "labkit.traffic.flows",
+    "count": "labkit.traffic.flows",
+    "choices": "labkit.traffic.flows",
+    "randoms": "labkit.traffic.flows",
+    "Workload": "labkit.records",
+    "Trial": "labkit.records",
+    "run_trial": "labkit.experiment.trial",
+    "Sweep": "labkit.experiment.sweep",
+    "heatmap": "labkit.plots",
+    "lines": "labkit.plots",
+    "finish": "labkit.report.record",
+}
+
+__all__ = sorted(_HOMES)  # noqa: PLE0605 - one table says name and home
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'labkit' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOMES]

@@ -1,0 +1,27 @@
+"""Entry of the agent process: ``python -I -m labkit.agent``, messages on descriptors 0 and 1."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from labkit.agent.protocol import Channel, Request
+from labkit.agent.server import Server
+from labkit.linux.kernel_log import KernelLog
+
+
+def main() -> None:
+    """Serve one client over descriptors 0 and 1."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # a stray print must not enter the stream: move it away, and let 1 be another name of stderr
+    private_out = os.dup(1)
+    os.dup2(2, 1)
+    log = KernelLog()
+    try:
+        Server(Channel(0, private_out, Request), log).serve()
+    finally:
+        log.close()
+
+
+if __name__ == "__main__":
+    main()

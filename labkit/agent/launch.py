@@ -1,0 +1,96 @@
+"""Starts the agent process and keeps its last words."""
+
+from __future__ import annotations
+
+import collections
+import os
+import subprocess
+import sys
+import threading
+from typing import IO
+
+STDERR_TAIL_BYTES = 16_384
+EXIT_WITHIN_S = 3.0
+
+
+class AgentProcess:
+    """The running agent: two pipes, and a ring buffer of what it wrote to standard error."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,  # Ctrl-C in the terminal reaches the agent as a Stop message only
+            cwd="/",
+        )
+        self._tail: collections.deque[bytes] = collections.deque()
+        self._reader = threading.Thread(
+            target=_keep_tail,
+            args=(_stream(self._process.stderr), self._tail),
+            name="agent-stderr",
+            daemon=True,
+        )
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """Process id of the agent."""
+        return self._process.pid
+
+    @property
+    def read_fd(self) -> int:
+        """Where its answers arrive."""
+        return _stream(self._process.stdout).fileno()
+
+    @property
+    def write_fd(self) -> int:
+        """Where requests go."""
+        return _stream(self._process.stdin).fileno()
+
+    def last_words(self) -> str:
+        """The end of what it wrote to standard error; complete once it has ended."""
+        self._reader.join(timeout=1.0)
+        return b"".join(self._tail)[-STDERR_TAIL_BYTES:].decode(errors="replace")
+
+    def how_it_ended(self) -> str:
+        """One phrase: killed by which signal, or its exit status."""
+        try:
+            status = self._process.wait(timeout=EXIT_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            return "it closed its stream without ending"
+        return f"killed by signal {-status}" if status < 0 else f"exit status {status}"
+
+    def end(self) -> None:
+        """Close its input, which ends it; kill it when that takes too long. Harmless twice."""
+        for stream in (self._process.stdin, self._process.stdout):
+            _stream(stream).close()
+        try:
+            self._process.wait(timeout=EXIT_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._reader.join(timeout=1.0)
+        _stream(self._process.stderr).close()
+
+
+def start_agent() -> AgentProcess:
+    """Start an agent of this very installation as this user."""
+    return AgentProcess([sys.executable, "-I", "-m", "labkit.agent"])
+
+
+def _stream(stream: IO[bytes] | None) -> IO[bytes]:
+    if stream is None:
+        raise RuntimeError("the agent was started without pipes")
+    return stream
+
+
+def _keep_tail(stream: IO[bytes], tail: collections.deque[bytes]) -> None:
+    kept = 0
+    while piece := os.read(stream.fileno(), 4096):
+        tail.append(piece)
+        kept += len(piece)
+        while kept - len(tail[0]) >= STDERR_TAIL_BYTES:
+            kept -= len(tail.popleft())

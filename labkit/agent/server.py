@@ -1,0 +1,122 @@
+"""Answers the client's messages one after the other until the stream ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from labkit.agent.protocol import (
+    PROTOCOL_VERSION,
+    Applied,
+    Apply,
+    Channel,
+    Closed,
+    Done,
+    Failed,
+    Hello,
+    Load,
+    Look,
+    Message,
+    Open,
+    Restore,
+    Run,
+    Stop,
+    Welcome,
+)
+from labkit.agent.runner import run_once
+from labkit.agent.veth import VethHost
+from labkit.errors import LabError
+from labkit.linux.kernel_log import KernelLog
+from labkit.traffic.table import FrameTable
+
+
+class Server:
+    """One client's session.
+
+    Parameters
+    ----------
+    channel : Channel
+        The stream to the client.
+    log : KernelLog
+        Opened before any namespace was entered.
+    """
+
+    def __init__(self, channel: Channel, log: KernelLog) -> None:
+        self._channel = channel
+        self._log = log
+        self._host: VethHost | None = None
+        self._frames: FrameTable | None = None
+        self._answers: dict[type[Message], Callable[..., Message | None]] = {
+            Hello: self._hello,
+            Open: self._open,
+            Look: lambda asked: self._rig().look(asked.sink),
+            Load: self._load,
+            Apply: lambda asked: Applied(accepted=self._rig().apply(asked.settings)),
+            Restore: self._restore,
+            Run: self._run,
+            Stop: lambda _: None,  # the run that it meant has ended
+        }
+
+    def serve(self) -> None:
+        """Answer until the client closes the stream; then give everything back."""
+        try:
+            while True:
+                asked = self._channel.receive()
+                if asked is not None:
+                    self._answer(asked)
+        except Closed:
+            pass
+        finally:
+            if self._host is not None:
+                self._host.close()
+
+    def _answer(self, asked: Message) -> None:
+        try:
+            answer = self._answers[type(asked)](asked)
+        except LabError as refused:
+            answer = Failed(
+                kind=type(refused).__name__,
+                message=refused.message,
+                errno=refused.errno,
+                kernel_text=refused.kernel_text,
+            )
+        except OSError as refused:
+            what = f"{type(asked).__name__} in the agent: {refused.strerror or refused}"
+            answer = Failed(kind="LabError", message=what, errno=refused.errno, kernel_text=None)
+        if answer is not None:
+            self._channel.send(answer)
+
+    def _hello(self, asked: Hello) -> Message:
+        if asked.version != PROTOCOL_VERSION:
+            raise LabError(
+                f"agent speaks protocol {PROTOCOL_VERSION}, the client {asked.version}: restart the "
+                f"notebook's kernel after an update of labkit"
+            )
+        return Welcome(version=PROTOCOL_VERSION, pid=os.getpid())
+
+    def _open(self, asked: Open) -> Message:
+        if self._host is not None:
+            raise LabError("agent: the rig is open already")
+        self._host = VethHost(force_user_namespace=asked.force_user_namespace)
+        self._host.build(peer_carrier=asked.peer_carrier)
+        if asked.settings:
+            self._host.apply(asked.settings)
+        return self._host.look("stack")
+
+    def _load(self, asked: Load) -> Message:
+        self._frames = FrameTable(asked.block, asked.offsets, asked.lengths)
+        return Done()
+
+    def _restore(self, _: Restore) -> Message:
+        self._rig().restore()
+        return Done()
+
+    def _run(self, asked: Run) -> Message:
+        if self._frames is None:
+            raise LabError("agent: no frames were loaded before the run")
+        return run_once(self._channel, self._rig(), self._frames, asked, self._log)
+
+    def _rig(self) -> VethHost:
+        if self._host is None:
+            raise LabError("agent: the rig is not open")
+        return self._host

@@ -1,0 +1,212 @@
+"""The agent's side of the veth rig: two private network namespaces, a veth pair, and their counters."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping
+
+from labkit.agent.protocol import Opened, Reading
+from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
+from labkit.linux import namespaces
+from labkit.linux.link_stats import LinkStats
+from labkit.linux.links import Links, Qdisc, driver_counters, switch_ipv6_off
+from labkit.linux.machine import softnet_dropped
+from labkit.records import Privilege, Scalar
+
+SENDER, PEER, IFB = "veth0", "veth1", "ifb0"
+# locally administered; the default flow goes to 02:00:00:00:00:02, which is none of these
+SENDER_MAC, PEER_MAC, IFB_MAC = "02:6c:6b:00:00:00", "02:6c:6b:00:00:01", "02:6c:6b:00:00:02"
+DEVICE_OF_SINK = {"stack": SENDER, "ifb": IFB}
+
+
+class VethHost:
+    """Owns the namespaces of one veth rig; they end with the process.
+
+    Parameters
+    ----------
+    force_user_namespace : bool
+        Use a user namespace even where the kernel would do without.
+    """
+
+    def __init__(self, *, force_user_namespace: bool) -> None:
+        user_namespace = namespaces.enter_private_network(force_user_namespace=force_user_namespace)
+        self.privilege: Privilege = "userns" if user_namespace else "root"
+        self._peer_network = namespaces.new_network()
+        with namespaces.inside(self._peer_network):
+            self._peer_links, self._peer_stats = Links(), LinkStats()
+        self._links, self._stats = Links(), LinkStats()
+        self.private_sysfs = namespaces.mount_sysfs()
+        self._originals: list[dict[str, Scalar]] = []
+        self._indices: dict[str, int] = {}
+
+    def build(self, *, peer_carrier: bool) -> None:
+        """Make the pair, IPv6 off at both ends, and bring it up.
+
+        Raises
+        ------
+        CapabilityMissingError
+            The kernel has no veth, or gives a user namespace no power over its own network.
+        """
+        try:
+            self._links.add_veth(SENDER, SENDER_MAC, PEER, PEER_MAC, self._peer_network)
+        except SettingRefusedError as refused:
+            if refused.errno == errno.EPERM and self.privilege == "userns":
+                raise namespaces.user_namespaces_forbidden(refused.errno) from refused
+            raise _no_module("veth", refused) from refused
+        switch_ipv6_off(SENDER)
+        with namespaces.inside(self._peer_network):
+            switch_ipv6_off(PEER)
+        self._links.set_up(SENDER, up=True)
+        self._peer_links.set_up(PEER, up=peer_carrier)
+        self._indices = {SENDER: self._links.index(SENDER), PEER: self._peer_links.index(PEER)}
+
+    def look(self, sink: str) -> Opened:
+        """State of the links that `sink` uses; an ifb device is made at its first use."""
+        device = self._device(sink)
+        return Opened(
+            privilege=self.privilege,
+            link=self._links.facts(device),
+            peer=self._peer_links.facts(PEER) if device == SENDER else None,
+            peer_counters=sorted(self._peer_stats.read(self._indices[PEER])) if device == SENDER else [],
+            private_sysfs=self.private_sysfs,
+        )
+
+    def ifindex(self, sink: str) -> int:
+        """Interface index that an engine sends on."""
+        return self._indices[self._device(sink)]
+
+    def read(self, sink: str) -> Reading:
+        """Raw counters now."""
+        device = self._device(sink)
+        qdisc_dropped = self._links.qdisc_dropped(device)
+        peer: dict[str, int] = {}
+        peer_queue_dropped = None
+        if device == SENDER:
+            with namespaces.inside(self._peer_network):
+                queues = driver_counters(PEER)
+            drops = [
+                n for name, n in queues.items() if name.startswith("rx_queue_") and name.endswith("_drops")
+            ]
+            peer_queue_dropped = sum(drops) if drops else None
+            peer = self._peer_stats.read(self._indices[PEER])
+        return Reading(
+            device=self._stats.read(self._indices[device]),
+            peer=peer,
+            peer_queue_dropped=peer_queue_dropped,
+            qdisc_dropped=qdisc_dropped,
+            softnet_dropped=softnet_dropped(),
+        )
+
+    def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:
+        """Device and peer link counters alone: what a live sample can afford."""
+        device = self._device(sink)
+        peer = self._peer_stats.read(self._indices[PEER]) if device == SENDER else {}
+        return self._stats.read(self._indices[device]), peer
+
+    def apply(self, settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
+        """Turn `settings`, keep the originals for `restore`, and give what reads back.
+
+        Raises
+        ------
+        SettingRefusedError
+            With the kernel's errno; what was already changed is put back.
+        """
+        before = self._current()
+        originals = {name: before[name] for name in _closed_over(settings)}
+        try:
+            self._write({**before, **settings}, settings)
+        except LabError:
+            self._write({**before, **originals}, originals)
+            raise
+        self._originals.append(originals)
+        now = self._current()
+        return {name: now[name] for name in settings}
+
+    def restore(self) -> None:
+        """Put back what the newest `apply` changed; nothing to do is nothing done."""
+        if self._originals:
+            originals = self._originals.pop()
+            self._write({**self._current(), **originals}, originals)
+
+    def close(self) -> None:
+        """Close the sockets; the namespaces end with the process."""
+        for closable in (self._links, self._peer_links, self._stats, self._peer_stats):
+            closable.close()
+
+    def _device(self, sink: str) -> str:
+        device = DEVICE_OF_SINK[sink]
+        if device == IFB and IFB not in self._indices:
+            try:
+                self._links.add_ifb(IFB, IFB_MAC)
+            except SettingRefusedError as refused:
+                raise _no_module("ifb", refused) from refused
+            switch_ipv6_off(IFB)
+            self._links.set_mtu(IFB, self._links.facts(SENDER).mtu)
+            self._links.set_up(IFB, up=True)
+            self._indices[IFB] = self._links.index(IFB)
+        return device
+
+    def _current(self) -> dict[str, Scalar]:
+        facts, qdisc = self._links.facts(SENDER), self._links.qdisc(SENDER)
+        return {
+            "mtu": facts.mtu,
+            "txqueuelen": facts.txqueuelen,
+            "qdisc": qdisc.kind,
+            "qdisc_limit": qdisc.limit,
+            "qdisc_rate_bps": qdisc.rate_bps,
+        }
+
+    def _write(self, target: Mapping[str, Scalar], changed: Mapping[str, Scalar]) -> None:
+        """Bring every device of the rig to `target` where `changed` names it."""
+        devices = [(self._links, name) for name in (SENDER, IFB) if name in self._indices]
+        steps: dict[str, Callable[[Links, str], None]] = {
+            "mtu": lambda links, name: links.set_mtu(name, _whole(target["mtu"])),
+            "txqueuelen": lambda links, name: links.set_txqueuelen(name, _whole(target["txqueuelen"])),
+        }
+        for setting, step in steps.items():
+            if setting in changed:
+                for links, name in devices:
+                    step(links, name)
+        if "mtu" in changed:
+            self._peer_links.set_mtu(PEER, _whole(target["mtu"]))
+        if changed.keys() & set(QDISC_SETTINGS):
+            for links, name in devices:
+                links.set_qdisc(name, _qdisc(target))
+
+
+QDISC_SETTINGS = ("qdisc", "qdisc_limit", "qdisc_rate_bps")
+
+
+def _closed_over(settings: Mapping[str, Scalar]) -> set[str]:
+    """Names of `settings`, the whole qdisc when any part of it changes."""
+    names = set(settings)
+    return names | set(QDISC_SETTINGS) if names & set(QDISC_SETTINGS) else names
+
+
+def _qdisc(target: Mapping[str, Scalar]) -> Qdisc:
+    kind, limit, rate = str(target["qdisc"]), target["qdisc_limit"], target["qdisc_rate_bps"]
+    if kind == "noqueue":
+        return Qdisc(kind=kind)
+    if kind == "tbf" and (limit is None or rate is None):
+        raise SettingRefusedError(
+            f"{SENDER}: qdisc tbf needs qdisc_limit (bytes) and qdisc_rate_bps (bits per second)"
+        )
+    return Qdisc(
+        kind=kind,
+        limit=None if limit is None else _whole(limit),
+        rate_bps=None if rate is None or kind != "tbf" else _whole(rate),
+    )
+
+
+def _whole(value: Scalar) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SettingRefusedError(f"{SENDER}: {value!r} is no whole number")
+    return value
+
+
+def _no_module(kind: str, refused: SettingRefusedError) -> CapabilityMissingError:
+    return CapabilityMissingError(
+        f"veth rig: this kernel makes no {kind} device; try `sudo modprobe {kind}`, or rig 'sim:ixgbe'",
+        errno=refused.errno,
+        kernel_text=refused.kernel_text,
+    )

@@ -1,0 +1,1 @@
+"""Counts: differences that survive wraps and resets, and whether independent counts agree."""

@@ -1,0 +1,1 @@
+"""Plans, trials and sweeps."""

@@ -1,0 +1,47 @@
+"""New warnings in the kernel log while something ran."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+WARNING = 4
+"""Priorities up to this one are warnings or worse (<linux/kern_levels.h>)."""
+RECORD_BYTES = 8192
+MAX_RECORDS = 10_000
+
+
+class KernelLog:
+    """Reads what was logged since it was made; unreadable (dmesg_restrict) is unknown, not empty."""
+
+    def __init__(self, device: Path = Path("/dev/kmsg")) -> None:
+        try:
+            self._fd: int | None = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.lseek(self._fd, 0, os.SEEK_END)
+        except OSError:
+            self._fd = None
+
+    def warnings(self) -> list[str] | None:
+        """Warnings logged since the last call, or None when the log cannot be read."""
+        if self._fd is None:
+            return None
+        found = []
+        for _ in range(MAX_RECORDS):
+            try:
+                record = os.read(self._fd, RECORD_BYTES).decode(errors="replace")
+            except BlockingIOError:
+                break
+            except BrokenPipeError:
+                continue  # overwritten before we read them; the next read goes on behind
+            except OSError:
+                return None
+            head, _, text = record.partition(";")
+            if head.split(",")[0].isdigit() and int(head.split(",")[0]) & 7 <= WARNING:
+                found.append(text.splitlines()[0])
+        return found
+
+    def close(self) -> None:
+        """Close the log."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None

@@ -1,0 +1,166 @@
+"""Links and their queueing disciplines over netlink (pyroute2); one `Links` is one network namespace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pyroute2 import IPRoute
+from pyroute2.ethtool.ioctl import IoctlEthtool, NotSupportedError
+from pyroute2.netlink.exceptions import NetlinkError
+
+from labkit.errors import LabError, SettingRefusedError
+
+QDISC_KINDS = ("noqueue", "pfifo", "bfifo", "tbf")
+
+
+class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a link says of itself."""
+
+    name: str
+    ifindex: int
+    mac: str
+    mtu: int
+    up: bool
+    carrier: bool
+    txqueuelen: int
+
+
+class Qdisc(msgspec.Struct, frozen=True, kw_only=True):
+    """Root queueing discipline: `limit` in packets (pfifo) or bytes (bfifo, tbf), rate in bits per second."""
+
+    kind: str
+    limit: int | None = None
+    rate_bps: int | None = None
+
+
+class Links:
+    """Netlink requests in the namespace in which the object was made."""
+
+    def __init__(self) -> None:
+        self._ip = IPRoute()
+
+    def close(self) -> None:
+        """Close the netlink socket."""
+        self._ip.close()
+
+    def add_veth(self, name: str, mac: str, peer: str, peer_mac: str, peer_network: int) -> None:
+        """Join this namespace with `peer_network` (a descriptor) by a veth pair, both ends down."""
+        other = {"ifname": peer, "address": peer_mac, "net_ns_fd": peer_network}
+        self._ask(
+            f"veth pair {name}/{peer}", "link", "add", ifname=name, kind="veth", address=mac, peer=other
+        )
+
+    def add_ifb(self, name: str, mac: str) -> None:
+        """Add an ifb device: it counts and drops what is sent to it."""
+        self._ask(f"ifb device {name}", "link", "add", ifname=name, kind="ifb", address=mac)
+
+    def index(self, name: str) -> int:
+        """Interface index of `name`."""
+        found = self._ip.link_lookup(ifname=name)
+        if not found:
+            raise LabError(f"{name}: no such interface in this namespace")
+        return int(found[0])
+
+    def facts(self, name: str) -> LinkFacts:
+        """Read a link's state."""
+        link = self._ip.get_links(self.index(name))[0]
+        return LinkFacts(
+            name=name,
+            ifindex=int(link["index"]),
+            mac=str(link.get_attr("IFLA_ADDRESS")),
+            mtu=int(link.get_attr("IFLA_MTU")),
+            up=link["state"] == "up",
+            carrier=link.get_attr("IFLA_CARRIER") == 1,
+            txqueuelen=int(link.get_attr("IFLA_TXQLEN")),
+        )
+
+    def set_up(self, name: str, *, up: bool) -> None:
+        """Bring a link up or down."""
+        self._ask(
+            f"{name} {'up' if up else 'down'}", "link", "set", ifname=name, state="up" if up else "down"
+        )
+
+    def set_mtu(self, name: str, mtu: int) -> None:
+        """Set the largest payload in bytes."""
+        self._ask(f"{name}: MTU {mtu}", "link", "set", ifname=name, mtu=mtu)
+
+    def set_txqueuelen(self, name: str, packets: int) -> None:
+        """Set the device's queue length in packets; a qdisc added later takes it as its limit."""
+        self._ask(f"{name}: txqueuelen {packets}", "link", "set", ifname=name, txqlen=packets)
+
+    def qdisc(self, name: str) -> Qdisc:
+        """Read the root qdisc."""
+        found = self._root(name)
+        if found is None:
+            return Qdisc(kind="noqueue")
+        kind, options = str(found.get_attr("TCA_KIND")), found.get_attr("TCA_OPTIONS")
+        if kind == "tbf":
+            parms = options.get_attr("TCA_TBF_PARMS")
+            return Qdisc(kind=kind, limit=int(parms["limit"]), rate_bps=int(parms["rate"]) * 8)
+        limit = options.get("limit") if isinstance(options, dict) and kind in {"pfifo", "bfifo"} else None
+        return Qdisc(kind=kind, limit=None if limit is None else int(limit))
+
+    def qdisc_dropped(self, name: str) -> int:
+        """Packets that the root qdisc dropped since it was added; 0 for noqueue, which keeps none to drop."""
+        found = self._root(name)
+        if found is None:
+            return 0
+        stats = found.get_attr("TCA_STATS2").get_attr("TCA_STATS_QUEUE")
+        return int(stats["drops"])
+
+    def set_qdisc(self, name: str, qdisc: Qdisc) -> None:
+        """Replace the root qdisc."""
+        index, asked = self.index(name), f"{name}: qdisc {qdisc.kind}"
+        if qdisc.kind == "noqueue":
+            if self._root(name) is not None:
+                self._ask(asked, "tc", "del", index=index, root=True)
+            return
+        options: dict[str, Any] = {} if qdisc.limit is None else {"limit": qdisc.limit}
+        if qdisc.kind == "tbf":
+            options |= {"rate": (qdisc.rate_bps or 0) // 8, "burst": TBF_BURST_BYTES, "limit": qdisc.limit}
+        # a fresh qdisc, never a changed one: its counters start at 0 and no option of the old one stays
+        if self._root(name) is not None:
+            self._ask(asked, "tc", "del", index=index, root=True)
+        self._ask(asked, "tc", "add", kind=qdisc.kind, index=index, root=True, handle=0x10000, **options)
+
+    def _root(self, name: str) -> Any:
+        index = self.index(name)
+        for found in self._ip.get_qdiscs(index):
+            if found["index"] == index and found["parent"] == ROOT_PARENT:
+                return None if found.get_attr("TCA_KIND") == "noqueue" else found
+        return None
+
+    def _ask(self, what: str, method: str, command: str, **fields: Any) -> None:
+        try:
+            getattr(self._ip, method)(command, **fields)
+        except NetlinkError as refused:
+            text = str(refused.args[1]) if len(refused.args) > 1 else str(refused)
+            raise SettingRefusedError(
+                f"{what}: refused by the kernel", errno=refused.code, kernel_text=text
+            ) from refused
+
+
+ROOT_PARENT = 0xFFFF_FFFF
+TBF_BURST_BYTES = 1600
+
+
+def driver_counters(name: str) -> dict[str, int]:
+    """Counters under the driver's own names (`ethtool -S`), in this thread's namespace; empty without any."""
+    device = IoctlEthtool(name)
+    try:
+        return {str(counter): int(value) for counter, value in device.get_statistics()}
+    except (NotSupportedError, OSError):
+        return {}
+    finally:
+        device.close()
+
+
+def switch_ipv6_off(name: str, proc: Path = Path("/proc")) -> bool:
+    """Keep a link free of autoconfiguration's frames; False where the kernel has no IPv6."""
+    knob = proc / "sys/net/ipv6/conf" / name / "disable_ipv6"
+    if not knob.exists():
+        return False
+    knob.write_text("1")
+    return True

@@ -1,0 +1,75 @@
+"""What machine this is, and how its CPUs spend their time."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+from labkit.units import NS_PER_S
+
+
+def machine_facts(*, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> dict[str, str | int | None]:
+    """Facts that make two measurements comparable or not; what cannot be read is None."""
+    return {
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "cpu_model": _cpu_model(proc),
+        "cpus_online": os.cpu_count(),
+        "hypervisor": _first_word(proc / "cpuinfo", "flags", "hypervisor"),
+        "governor": _text(sys / "devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "clocksource": _text(sys / "devices/system/clocksource/clocksource0/current_clocksource"),
+        "boot_id": _text(proc / "sys/kernel/random/boot_id"),
+        "python": platform.python_version(),
+    }
+
+
+def steal_ns(cpu: int, proc: Path = Path("/proc")) -> int | None:
+    """Time that the hypervisor took from `cpu` since boot, in kernel ticks' steps; None when unknown."""
+    for line in (_text(proc / "stat") or "").splitlines():
+        name, *ticks = line.split()
+        if name == f"cpu{cpu}" and len(ticks) > STEAL_COLUMN:
+            return int(ticks[STEAL_COLUMN]) * NS_PER_S // os.sysconf("SC_CLK_TCK")
+    return None
+
+
+def runqueue_wait_ns(proc: Path = Path("/proc")) -> int | None:
+    """Time that the calling thread was ready to run but waited for its CPU; None without schedstat.
+
+    Field 2 of /proc/thread-self/schedstat (Documentation/scheduler/sched-stats.rst). Unlike CPU time it does
+    not depend on whether the kernel books softirqs on the thread (CONFIG_IRQ_TIME_ACCOUNTING).
+    """
+    fields = (_text(proc / "thread-self/schedstat") or "").split()
+    return int(fields[1]) if len(fields) > 1 else None
+
+
+def softnet_dropped(proc: Path = Path("/proc")) -> int | None:
+    """Frames dropped at full per-CPU backlogs, all CPUs together; None when unknown."""
+    text = _text(proc / "net/softnet_stat")
+    return None if text is None else sum(int(line.split()[1], 16) for line in text.splitlines())
+
+
+STEAL_COLUMN = 7
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
+
+def _cpu_model(proc: Path) -> str | None:
+    for line in (_text(proc / "cpuinfo") or "").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in {"model name", "CPU part"}:
+            return value.strip()
+    return None
+
+
+def _first_word(path: Path, key: str, word: str) -> str | None:
+    for line in (_text(path) or "").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == key:
+            return word if word in value.split() else None
+    return None

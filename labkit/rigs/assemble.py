@@ -1,0 +1,199 @@
+"""From an agent's raw measurement to a trial: counts by place, whether they agree, marks, limiter. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from labkit.agent.protocol import Measured
+from labkit.counters.deltas import counter_delta, counter_deltas
+from labkit.counters.reconcile import Counts, difference_reason, reconciled
+from labkit.records import SCHEMA_VERSION, Mark, Privilege, Sample, Scalar, Trial
+from labkit.rigs.peer_counter import PeerRule
+from labkit.units import NS_PER_S, ns_per_packet, rate_pps
+
+BUSY_RATIO = 1.02
+"""Wall time over CPU time above which a sender that should be busy was not alone on its CPU."""
+WAITED_SHARE = 0.01
+"""Share of the run spent ready but waiting for the CPU that confirms it, where the kernel tells."""
+STOLEN_SHARE = 0.02
+RATE_TOLERANCE = 0.01
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What the run was asked for, as far as the trial repeats it."""
+
+    rig: str
+    engine: str
+    sink: str
+    frame_bytes: int
+    batch: int
+    duration_s: float
+    rate_pps: float | None
+    settings_asked: dict[str, Scalar]
+    settings_accepted: dict[str, Scalar]
+    privilege: Privilege
+    environment: dict[str, Any]
+
+
+def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sample, ...]) -> Trial:
+    """One run as a trial; see `labkit.records.Trial` for what each field means."""
+    report = measured.report
+    counts = _counts(asked, measured, rule)
+    elapsed_ns = report.end_ns - report.start_ns
+    pps = None if counts.device_sent is None else rate_pps(counts.device_sent, elapsed_ns)
+    marks = _marks(asked, measured, counts)
+    return Trial(
+        rig=asked.rig,
+        engine=asked.engine,
+        sink=asked.sink,
+        frame_bytes=asked.frame_bytes,
+        batch=asked.batch,
+        duration_s=asked.duration_s,
+        rate_pps=asked.rate_pps,
+        elapsed_ns=elapsed_ns,
+        cpu_ns=report.cpu_ns,
+        pps=pps,
+        ns_per_packet=None if pps is None else ns_per_packet(pps),
+        engine_sent=report.sent,
+        engine_refused=report.refused,
+        refused_by_errno=dict(report.refused_by_errno),
+        partial_returns=report.partial_returns,
+        segments_sent=None,
+        qdisc_dropped=counts.qdisc_dropped,
+        device_sent=counts.device_sent,
+        device_dropped=counts.device_dropped,
+        peer_received=counts.peer_received,
+        peer_dropped=counts.peer_dropped,
+        reconciled=reconciled(counts),
+        difference_reason=difference_reason(
+            counts,
+            refused_by_errno=report.refused_by_errno,
+            fatal_errno=report.fatal_errno,
+            carrier=measured.carrier,
+            peer_note=rule.note,
+        ),
+        limiter=_limiter(asked, counts, marks, carrier=measured.carrier),
+        marks=list(marks),
+        settings_asked=asked.settings_asked,
+        settings_accepted=asked.settings_accepted,
+        settings_effective=asked.settings_accepted,
+        environment=asked.environment | _circumstances(asked, measured, rule),
+        privilege=asked.privilege,
+        schema_version=SCHEMA_VERSION,
+        samples=samples,
+    )
+
+
+def _counts(asked: Asked, measured: Measured, rule: PeerRule) -> Counts:
+    before, after, report = measured.before, measured.after, measured.report
+    device = counter_deltas(before.device, after.device)
+    ifb = asked.sink == "ifb"
+    queue_dropped = counter_delta(before.peer_queue_dropped, after.peer_queue_dropped).value
+    softnet = counter_delta(before.softnet_dropped, after.softnet_dropped).value
+    return Counts(
+        engine_sent=report.sent,
+        engine_refused=report.refused,
+        partial_returns=report.partial_returns,
+        qdisc_dropped=counter_delta(before.qdisc_dropped, after.qdisc_dropped).value,
+        # an ifb device counts what is sent to it as received, and drops it: that is what it is for
+        device_sent=device.get("rx_packets" if ifb else "tx_packets"),
+        device_dropped=device.get("tx_dropped"),
+        peer_received=None if ifb else _peer_received(measured, rule, queue_dropped, softnet),
+        peer_dropped=None if ifb or not rule.counters else queue_dropped,
+    )
+
+
+def _peer_received(
+    measured: Measured, rule: PeerRule, queue_dropped: int | None, softnet_dropped: int | None
+) -> int | None:
+    if not rule.counters:
+        return None
+    peer = counter_deltas(measured.before.peer, measured.after.peer)
+    total = 0
+    for name in rule.counters:
+        counted = peer.get(name)
+        if counted is None:
+            return None
+        total += counted
+    if "rx_dropped" in rule.counters:
+        # rx_dropped holds full queues' drops too; those never reached the peer's stack
+        total -= (queue_dropped or 0) + (softnet_dropped or 0)
+    return total
+
+
+def _marks(asked: Asked, measured: Measured, counts: Counts) -> list[Mark]:
+    marks: list[Mark] = []
+    if _cpu_shared(asked, measured):
+        marks.append("cpu-shared")
+    if measured.kernel_warnings:
+        marks.append("kernel-log")
+    if _rate_missed(asked, measured, counts):
+        marks.append("rate-missed")
+    if not measured.carrier and asked.sink != "ifb":
+        marks.append("no-carrier")
+    if not counts.device_sent:
+        marks.append("nothing-sent")
+    return marks
+
+
+def _cpu_shared(asked: Asked, measured: Measured) -> bool:
+    report = measured.report
+    wall_ns = report.end_ns - report.start_ns
+    waits_by_design = (
+        asked.rate_pps is not None or asked.settings_accepted.get("qdisc", "noqueue") != "noqueue"
+    )
+    if not wall_ns:
+        return False
+    if (measured.steal_ns or 0) > STOLEN_SHARE * wall_ns + ONE_TICK_NS:
+        return True
+    if waits_by_design or wall_ns <= BUSY_RATIO * report.cpu_ns:
+        return False
+    # CPU time alone misleads where the kernel books softirqs elsewhere (CONFIG_IRQ_TIME_ACCOUNTING)
+    waited = measured.runqueue_wait_ns
+    return waited is None or bool(waited > WAITED_SHARE * wall_ns)
+
+
+ONE_TICK_NS = 10_000_000
+"""Steal is read in ticks of 1/100 s, so one may belong to the time before."""
+
+
+def _rate_missed(asked: Asked, measured: Measured, counts: Counts) -> bool:
+    if asked.rate_pps is None:
+        return False
+    elapsed_s = (measured.report.end_ns - measured.report.start_ns) / NS_PER_S
+    due = asked.rate_pps * elapsed_s
+    return abs((counts.device_sent or 0) - due) > max(1.5, RATE_TOLERANCE * due)
+
+
+def _limiter(asked: Asked, counts: Counts, marks: list[Mark], *, carrier: bool) -> str | None:
+    """What limited the run, where one counter proves it; else None."""
+    if not carrier and asked.sink != "ifb":
+        return "carrier"
+    if counts.qdisc_dropped:
+        return "qdisc"
+    if counts.device_dropped:
+        return "device"
+    if asked.rate_pps is not None and "rate-missed" not in marks:
+        return "pacing"
+    return None
+
+
+def _circumstances(asked: Asked, measured: Measured, rule: PeerRule) -> dict[str, Any]:
+    """What else travels with a trial: where counts come from, and what disturbed it."""
+    report = measured.report
+    device, counter = ("ifb0", "rx_packets") if asked.sink == "ifb" else ("veth0", "tx_packets")
+    return {
+        "cpu": measured.cpu,
+        "device_counter": f"{device} {counter}",
+        "peer_counter": " + ".join(f"veth1 {name}" for name in rule.counters) or None,
+        "path": "qdisc bypass" if report.qdisc_bypass else "qdisc path",
+        "ended_by": report.ended_by,
+        "fatal_errno": report.fatal_errno,
+        "counters_settled": measured.settled,
+        "runqueue_wait_ns": measured.runqueue_wait_ns,
+        "steal_ns": measured.steal_ns,
+        "involuntary_switches": report.involuntary_switches,
+        "kernel_warnings": measured.kernel_warnings,
+    }

@@ -1,0 +1,299 @@
+"""The veth rig: real packets, three counts, both privileges, and nothing left behind."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from labkit.traffic.flows import Flow, udp_flow
+
+from labkit.errors import (
+    AgentLostError,
+    CapabilityMissingError,
+    LabError,
+    SettingRefusedError,
+    WorkloadError,
+)
+from labkit.experiment.trial import run_trial
+from labkit.records import Sample, Workload
+from labkit.rigs.veth import VethRig
+from labkit.traffic.table import FrameTable
+
+pytestmark = pytest.mark.network
+FLOW = udp_flow(frame_bytes=60, flows=16)
+SENDMMSG = Workload(flow=FLOW, engine="sendmmsg")
+
+
+class GivenFrames:
+    """Traffic of ready-made frames, legal or not."""
+
+    def __init__(self, *frames: bytes) -> None:
+        self._table = FrameTable.of(frames)
+        self.frame_bytes = self._table.longest_bytes
+
+    def with_frame_bytes(self, frame_bytes: int) -> GivenFrames:
+        raise WorkloadError(f"given frames cannot become {frame_bytes} bytes long")
+
+    def describe(self) -> dict[str, object]:
+        return {"given": len(self._table)}
+
+    def table(self) -> FrameTable:
+        return self._table
+
+
+def agent_pid(rig: VethRig) -> int:
+    return rig._client._process.pid  # type: ignore[attr-defined,no-any-return]
+
+
+@pytest.fixture(params=["own", "userns"])
+def rig(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[VethRig]:
+    if request.param == "userns":
+        monkeypatch.setenv("LABKIT_USERNS", "1")
+    with VethRig() as made:
+        yield made
+
+
+def test_three_independent_counts_agree(rig: VethRig) -> None:
+    trial = run_trial(rig, SENDMMSG, duration_s=0.3)
+    assert trial.engine_sent == trial.device_sent == trial.peer_received
+    assert trial.engine_sent > 1000
+    assert trial.peer_dropped == trial.device_dropped == trial.qdisc_dropped == 0
+    assert trial.reconciled is True
+    assert trial.difference_reason is None
+    assert trial.environment["peer_counter"] == "veth1 rx_otherhost_dropped"
+    forced = os.environ.get("LABKIT_USERNS") == "1" or os.geteuid() != 0
+    assert trial.privilege == ("userns" if forced else "root")
+
+
+@pytest.mark.parametrize("engine", ["send", "sendmmsg"])
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 1001])
+def test_exactly_the_asked_count_arrives(rig: VethRig, engine: str, count: int) -> None:
+    trial = run_trial(rig, Workload(flow=FLOW, engine=engine), count=count, warmup_s=0)
+    assert (trial.engine_sent, trial.device_sent, trial.peer_received) == (count, count, count)
+    assert trial.reconciled is True
+
+
+def test_vlan_ipv6_and_unknown_ethertypes_are_counted_at_the_peer(rig: VethRig) -> None:
+    head = bytes.fromhex("020000000002020000000001")
+    for frames in (
+        udp_flow(frame_bytes=64, flows=4, vlan=7),
+        udp_flow(frame_bytes=80, flows=4, ipv6=True),
+        GivenFrames(head + bytes.fromhex("88b5") + bytes(46)),
+        GivenFrames(head + bytes.fromhex("88b5") + bytes(46), FLOW.table().frame(0)),
+    ):
+        trial = run_trial(rig, Workload(flow=frames, engine="sendmmsg"), count=500, warmup_s=0)
+        assert trial.peer_received == 500, trial.environment["peer_counter"]
+        assert trial.reconciled is True
+
+
+def test_frames_to_the_peers_own_mac_are_not_verified(rig: VethRig) -> None:
+    own = udp_flow(frame_bytes=60, flows=1, dst_mac="02:6c:6b:00:00:01")
+    trial = run_trial(rig, Workload(flow=own, engine="sendmmsg"), count=100, warmup_s=0)
+    assert trial.device_sent == 100
+    assert trial.peer_received is None
+    assert trial.reconciled is None
+    assert "not verified at the peer" in str(trial.difference_reason)
+
+
+def test_ifb_sink_counts_at_the_device_only(rig: VethRig) -> None:
+    trial = run_trial(rig, Workload(flow=FLOW, engine="sendmmsg", sink="ifb"), count=640, warmup_s=0)
+    assert trial.device_sent == trial.engine_sent == 640
+    assert trial.peer_received is None
+    assert trial.reconciled is None
+    assert trial.sink == "ifb"
+
+
+def test_live_samples_come_5_to_10_times_a_second(rig: VethRig) -> None:
+    seen: list[Sample] = []
+    trial = rig.run(SENDMMSG, duration_s=1.0, on_sample=seen.append)
+    assert 5 <= len(seen) <= 10
+    assert tuple(seen) == trial.samples
+    for earlier, later in itertools.pairwise(seen):
+        assert later.at_ns > earlier.at_ns
+        assert later.engine_sent > earlier.engine_sent
+    assert seen[-1].engine_sent <= trial.engine_sent
+    assert seen[-1].peer_received is not None
+    assert seen[-1].peer_received > 0
+
+
+def test_stop_from_another_thread_ends_the_run(rig: VethRig) -> None:
+    timer = threading.Timer(0.2, rig.stop)
+    timer.start()
+    trial = rig.run(SENDMMSG, duration_s=30)
+    timer.join()
+    assert trial.environment["ended_by"] == "stop"
+    assert trial.elapsed_ns < 10e9
+
+
+def test_frame_over_the_mtu_is_refused_before_anything_is_sent(rig: VethRig) -> None:
+    with rig.applied({"mtu": 1000}), pytest.raises(WorkloadError, match="1014"):
+        run_trial(rig, Workload(flow=udp_flow(frame_bytes=1015), engine="sendmmsg"))
+    with pytest.raises(WorkloadError, match="1514"):
+        run_trial(rig, Workload(flow=udp_flow(frame_bytes=1515), engine="send"))
+    assert run_trial(
+        rig, Workload(flow=udp_flow(frame_bytes=1514), engine="send"), count=5, warmup_s=0
+    ).reconciled
+
+
+def test_bad_frame_among_good_ones_is_counted_by_errno(rig: VethRig) -> None:
+    good = FLOW.table().frame(0)
+    frames = GivenFrames(*[good] * 10, good + bytes(1940), *[good] * 53)
+    trial = rig.run(Workload(flow=frames, engine="sendmmsg"), count=64, check=False)
+    assert (trial.engine_sent, trial.engine_refused) == (63, 1)
+    assert trial.refused_by_errno == {"EMSGSIZE": 1}
+    assert trial.partial_returns == 1
+    assert trial.reconciled is True
+    assert "EMSGSIZE 1" in str(trial.difference_reason)
+
+
+@pytest.mark.parametrize("bypass", [False, True])
+def test_peer_down_sends_nothing_and_says_so_on_both_paths(*, bypass: bool) -> None:
+    with VethRig(peer_carrier=False) as rig:
+        workload = Workload(flow=FLOW, engine="sendmmsg", qdisc_bypass=bypass)
+        with pytest.raises(LabError, match="no carrier"):
+            run_trial(rig, workload)
+        trial = run_trial(rig, workload, count=4, warmup_s=0, check=False)
+    assert trial.engine_sent == (0 if bypass else 4)
+    assert trial.engine_refused == (4 if bypass else 0)
+    assert trial.device_sent == 0
+    assert {"no-carrier", "nothing-sent"} <= set(trial.marks)
+    assert trial.limiter == "carrier"
+    assert trial.ns_per_packet is None
+    assert trial.reconciled is True
+    assert "no carrier: the peer is down" in str(trial.difference_reason)
+
+
+def test_full_qdisc_drops_are_counted_and_named(rig: VethRig) -> None:
+    flow = udp_flow(frame_bytes=1000, flows=1)
+    shaped = {"qdisc": "tbf", "qdisc_rate_bps": 1_000_000, "qdisc_limit": 3000}
+    with rig.applied(shaped) as applied:
+        assert applied.accepted == shaped
+        trial = run_trial(rig, Workload(flow=flow, engine="sendmmsg"), count=64, warmup_s=0)
+        bypassing = Workload(flow=flow, engine="sendmmsg", qdisc_bypass=True)
+        bypassed = run_trial(rig, bypassing, count=64, warmup_s=0)
+    assert trial.engine_sent < 64
+    assert trial.engine_sent + trial.engine_refused <= 64
+    assert set(trial.refused_by_errno) == {"ENOBUFS"}
+    assert trial.qdisc_dropped == trial.engine_refused + trial.partial_returns
+    assert trial.limiter == "qdisc"
+    assert trial.settings_accepted["qdisc"] == "tbf"
+    assert (bypassed.engine_sent, bypassed.device_sent, bypassed.qdisc_dropped) == (64, 64, 0)
+
+
+def test_settings_are_put_back(rig: VethRig) -> None:
+    with (
+        pytest.raises(RuntimeError, match="mine"),
+        rig.applied({"mtu": 9000, "qdisc": "pfifo", "qdisc_limit": 7}),
+    ):
+        raise RuntimeError("mine")
+    with rig.applied({}):
+        trial = rig.run(SENDMMSG, count=1)
+    assert trial.settings_accepted == {"mtu": 1500, "qdisc": "noqueue"}
+    with pytest.raises(WorkloadError, match="1514"):
+        rig.check(Workload(flow=udp_flow(frame_bytes=9014), engine="send"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"nosuch": 1}, WorkloadError),
+        ({"tx_ring": 512}, CapabilityMissingError),
+        ({"qdisc": "nosuch"}, WorkloadError),
+        ({"mtu": "large"}, WorkloadError),
+        ({"mtu": 67}, SettingRefusedError),
+        ({"qdisc": "noqueue", "qdisc_limit": 5}, SettingRefusedError),
+        ({"qdisc": "tbf"}, SettingRefusedError),
+    ],
+)
+def test_bad_settings_are_refused_and_change_nothing(
+    rig: VethRig, settings: dict[str, str | int], error: type[LabError]
+) -> None:
+    with pytest.raises(error), rig.applied(settings):
+        pytest.fail("applied")
+    assert rig.run(SENDMMSG, count=10).reconciled is True
+
+
+@pytest.mark.parametrize(
+    ("workload", "error"),
+    [
+        (Workload(flow=FLOW, engine="nosuch"), WorkloadError),
+        (Workload(flow=FLOW, engine="pktgen"), CapabilityMissingError),
+        (Workload(flow=FLOW, engine="sendmmsg", sink="nosuch"), WorkloadError),
+        (Workload(flow=FLOW, engine="sendmmsg", batch=0), WorkloadError),
+        (Workload(flow=FLOW, engine="sendmmsg", batch=1025), WorkloadError),
+        (Workload(flow=FLOW, engine="sendmmsg", rate_pps=0), WorkloadError),
+        (Workload(flow=FLOW, engine="sendmmsg", cpu=4095), WorkloadError),
+        (Workload(flow=GivenFrames(bytes(13)), engine="sendmmsg"), WorkloadError),
+        (Workload(flow=GivenFrames(), engine="sendmmsg"), WorkloadError),
+    ],
+)
+def test_bad_workloads_are_refused_before_anything_is_sent(
+    rig: VethRig, workload: Workload, error: type[LabError]
+) -> None:
+    with pytest.raises(error):
+        run_trial(rig, workload)
+    trial = run_trial(rig, SENDMMSG, count=10, warmup_s=0)
+    assert trial.device_sent == 10
+
+
+def test_paced_run_reaches_the_asked_rate(rig: VethRig) -> None:
+    trial = run_trial(rig, Workload(flow=FLOW, engine="sendmmsg", rate_pps=5000), duration_s=0.5)
+    assert trial.pps == pytest.approx(5000, rel=0.01)
+    assert trial.limiter == "pacing"
+    assert "rate-missed" not in trial.marks
+
+
+def test_rate_out_of_reach_is_marked(rig: VethRig) -> None:
+    trial = run_trial(rig, Workload(flow=FLOW, engine="sendmmsg", rate_pps=1e9), duration_s=0.1)
+    assert "rate-missed" in trial.marks
+    assert trial.limiter is None
+
+
+def test_killed_agent_raises_at_once_with_what_was_measured(rig: VethRig) -> None:
+    samples: list[Sample] = []
+
+    def kill_at_second(sample: Sample) -> None:
+        samples.append(sample)
+        if len(samples) == 2:
+            os.kill(agent_pid(rig), signal.SIGKILL)
+
+    started = time.monotonic()
+    with pytest.raises(AgentLostError, match="killed by signal 9") as told:
+        rig.run(SENDMMSG, duration_s=30, on_sample=kill_at_second)
+    assert time.monotonic() - started < 5
+    assert list(told.value.samples) == samples
+
+
+def test_agent_is_gone_after_close() -> None:
+    with VethRig() as rig:
+        pid = agent_pid(rig)
+        assert Path(f"/proc/{pid}").exists()
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_agent_carries_no_heavy_library(rig: VethRig) -> None:
+    rig.run(SENDMMSG, count=1)
+    maps = Path(f"/proc/{agent_pid(rig)}/maps").read_text()
+    for library in ("numpy", "pandas", "scapy", "sqlalchemy"):
+        assert library not in maps
+
+
+def test_flow_with_a_vlan_tag_may_be_four_bytes_longer(rig: VethRig) -> None:
+    tagged = udp_flow(frame_bytes=1518, flows=1, vlan=5)
+    assert run_trial(rig, Workload(flow=tagged, engine="send"), count=3, warmup_s=0).reconciled is True
+    with pytest.raises(WorkloadError, match="1518"):
+        rig.check(Workload(flow=udp_flow(frame_bytes=1519, flows=1, vlan=5), engine="send"))
+
+
+def test_scapy_flow_runs_as_given(rig: VethRig) -> None:
+    from scapy.layers.inet import IP, UDP
+    from scapy.layers.l2 import Ether
+
+    packet = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(dst="198.51.100.2") / UDP(dport=9)
+    assert run_trial(rig, Workload(flow=Flow(packet), engine="send"), count=3, warmup_s=0).reconciled is True

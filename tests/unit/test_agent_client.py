@@ -1,0 +1,235 @@
+"""The client against a scripted agent."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from labkit.engines.base import EngineConfig, EngineReport
+
+from labkit.agent.client import AgentClient
+from labkit.agent.protocol import (
+    PROTOCOL_VERSION,
+    Applied,
+    Apply,
+    Channel,
+    Closed,
+    Done,
+    Failed,
+    Hello,
+    Live,
+    Load,
+    Measured,
+    Message,
+    Reading,
+    Request,
+    Restore,
+    Run,
+    Stop,
+    Welcome,
+)
+from labkit.errors import AgentLostError, LabError, RigBusyError, SettingRefusedError
+from labkit.records import Sample
+from labkit.traffic.table import FrameTable
+
+FRAMES = FrameTable.of([bytes(60)])
+READING = Reading(device={}, peer={}, peer_queue_dropped=None, qdisc_dropped=None, softnet_dropped=None)
+MEASURED = Measured(
+    report=EngineReport(
+        sent=1,
+        refused=0,
+        refused_by_errno={},
+        partial_returns=0,
+        calls=1,
+        start_ns=0,
+        end_ns=1,
+        cpu_ns=1,
+        involuntary_switches=0,
+        qdisc_bypass=False,
+        fatal_errno=None,
+        ended_by="count",
+    ),
+    before=READING,
+    after=READING,
+    settled=True,
+    carrier=True,
+    cpu=0,
+    runqueue_wait_ns=None,
+    steal_ns=None,
+    kernel_warnings=None,
+)
+RUN = Run(
+    engine="sendmmsg",
+    sink="stack",
+    config=EngineConfig(
+        ifindex=0, batch=1, count=1, duration_ns=None, rate_pps=None, cpu=None, qdisc_bypass=False
+    ),
+    sample_every_ns=1,
+    peer_counters=[],
+)
+SAMPLE = Sample(at_ns=1, engine_sent=5, engine_refused=0, device_sent=5, peer_received=None)
+
+
+class FakeAgent:
+    """Pipes and a thread that answers by a script: request type -> answers; None ends the stream."""
+
+    def __init__(self, script: dict[type[Message], list[Message | None]]) -> None:
+        from_client, self.write_fd = os.pipe()
+        self.read_fd, to_client = os.pipe()
+        self.requests: list[Message] = []
+        self.ended = 0
+        self._script = {Hello: [Welcome(version=PROTOCOL_VERSION, pid=1)], **script}
+        self._channel = Channel(from_client, to_client, Request)
+        self._descriptors = (from_client, to_client)
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        try:
+            while True:
+                asked = self._channel.receive()
+                assert asked is not None
+                self.requests.append(asked)
+                for answer in self._script.get(type(asked), []):
+                    if answer is None:
+                        return
+                    self._channel.send(answer)
+        except Closed:
+            pass
+        finally:
+            for descriptor in self._descriptors:
+                os.close(descriptor)
+
+    def last_words(self) -> str:
+        return "Killed"
+
+    def how_it_ended(self) -> str:
+        return "killed by signal 9"
+
+    def end(self) -> None:
+        self.ended += 1
+        if self.ended == 1:
+            os.close(self.write_fd)
+            self._thread.join(timeout=5)
+            os.close(self.read_fd)
+
+
+Start = Callable[[dict[type[Message], list[Message | None]]], tuple[AgentClient, FakeAgent]]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    clients: list[AgentClient] = []
+
+    def build(script: dict[type[Message], list[Message | None]]) -> tuple[AgentClient, FakeAgent]:
+        agent = FakeAgent(script)
+        clients.append(AgentClient(agent))
+        return clients[-1], agent
+
+    yield build
+    for client in clients:
+        client.close()
+
+
+def test_first_message_states_the_version(start: Start) -> None:
+    _, agent = start({})
+    assert agent.requests == [Hello(version=PROTOCOL_VERSION)]
+
+
+def test_another_version_is_refused_and_the_agent_ended() -> None:
+    agent = FakeAgent({Hello: [Welcome(version=99, pid=1)]})
+    with pytest.raises(LabError, match="protocol 99"):
+        AgentClient(agent)
+    assert agent.ended
+
+
+def test_settings_go_and_come_back(start: Start) -> None:
+    client, agent = start({Apply: [Applied(accepted={"mtu": 9000})], Restore: [Done()]})
+    assert client.apply({"mtu": 9000}) == {"mtu": 9000}
+    client.restore()
+    assert agent.requests[1:] == [Apply(settings={"mtu": 9000}), Restore()]
+
+
+def test_refusal_keeps_kind_errno_and_the_kernels_words(start: Start) -> None:
+    refusal = Failed(kind="SettingRefusedError", message="veth0: MTU 9", errno=22, kernel_text="too small")
+    client, _ = start({Apply: [refusal]})
+    with pytest.raises(
+        SettingRefusedError, match=r"veth0: MTU 9 \[EINVAL: .*\] \[kernel: too small\]"
+    ) as told:
+        client.apply({"mtu": 9})
+    assert told.value.errno == 22
+
+
+@pytest.mark.parametrize("kind", ["KeyboardInterrupt", "errno_names", "AgentLostError", "Sequence"])
+def test_odd_kind_of_failure_is_a_plain_lab_error(start: Start, kind: str) -> None:
+    client, _ = start({Restore: [Failed(kind=kind, message="odd", errno=None, kernel_text=None)]})
+    with pytest.raises(LabError, match="odd") as told:
+        client.restore()
+    assert type(told.value) is LabError
+
+
+def test_same_frames_are_sent_once(start: Start) -> None:
+    client, agent = start({Load: [Done()]})
+    client.load(FRAMES)
+    client.load(FRAMES)
+    assert len([asked for asked in agent.requests if isinstance(asked, Load)]) == 1
+
+
+def test_samples_arrive_while_the_run_lasts(start: Start) -> None:
+    client, _ = start({Run: [Live(sample=SAMPLE), Live(sample=SAMPLE), MEASURED]})
+    seen: list[Sample] = []
+    measured, samples = client.run(RUN, longest_s=1, on_sample=seen.append)
+    assert measured == MEASURED
+    assert list(samples) == seen == [SAMPLE, SAMPLE]
+
+
+def test_death_in_a_run_is_told_at_once_with_what_was_measured(start: Start) -> None:
+    client, _ = start({Run: [Live(sample=SAMPLE), None]})
+    with pytest.raises(AgentLostError, match="killed by signal 9") as told:
+        client.run(RUN, longest_s=3600)
+    assert told.value.samples == (SAMPLE,)
+    assert told.value.stderr_tail == "Killed"
+    with pytest.raises(AgentLostError):
+        client.restore()
+
+
+def test_interrupt_stops_the_engine_and_waits_for_its_end(start: Start) -> None:
+    def interrupt(_: Sample) -> None:
+        raise KeyboardInterrupt
+
+    client, agent = start({Run: [Live(sample=SAMPLE)], Stop: [MEASURED], Restore: [Done()]})
+    with pytest.raises(KeyboardInterrupt):
+        client.run(RUN, longest_s=3600, on_sample=interrupt)
+    client.restore()
+    assert [type(asked) for asked in agent.requests] == [Hello, Run, Stop, Restore]
+
+
+def test_second_thread_is_told_that_the_rig_is_busy(start: Start) -> None:
+    client, _ = start({Run: [Live(sample=SAMPLE), MEASURED]})
+    refusals: list[BaseException] = []
+
+    def meddle(_: Sample) -> None:
+        def ask() -> None:
+            try:
+                client.restore()
+            except RigBusyError as busy:
+                refusals.append(busy)
+
+        other = threading.Thread(target=ask)
+        other.start()
+        other.join()
+
+    client.run(RUN, longest_s=1, on_sample=meddle)
+    assert len(refusals) == 1
+
+
+def test_closing_twice_is_harmless_and_later_requests_say_so(start: Start) -> None:
+    client, agent = start({})
+    client.close()
+    client.close()
+    client.stop()
+    assert agent.ended == 1
+    with pytest.raises(LabError, match="closed"):
+        client.restore()

@@ -1,0 +1,56 @@
+"""Facts of the machine, read from a fake tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from labkit.linux.kernel_log import KernelLog
+from labkit.linux.machine import machine_facts, runqueue_wait_ns, softnet_dropped, steal_ns
+
+
+def test_missing_files_are_none_not_zero(tmp_path: Path) -> None:
+    facts = machine_facts(proc=tmp_path, sys=tmp_path)
+    assert facts["cpu_model"] is None
+    assert facts["governor"] is None
+    assert steal_ns(0, tmp_path) is None
+    assert runqueue_wait_ns(tmp_path) is None
+    assert softnet_dropped(tmp_path) is None
+
+
+def test_steal_of_one_cpu_is_read_from_its_own_line(tmp_path: Path) -> None:
+    (tmp_path / "stat").write_text(
+        "cpu 1 2 3 4 5 6 7 99 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\ncpu1 0 0 0 0 0 0 0 3 0 0\n"
+    )
+    assert steal_ns(1, tmp_path) == 30_000_000
+    assert steal_ns(7, tmp_path) is None
+
+
+def test_runqueue_wait_is_the_second_field(tmp_path: Path) -> None:
+    (tmp_path / "thread-self").mkdir()
+    (tmp_path / "thread-self/schedstat").write_text("123 456 7\n")
+    assert runqueue_wait_ns(tmp_path) == 456
+
+
+def test_softnet_drops_add_up_over_cpus_in_hex(tmp_path: Path) -> None:
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net/softnet_stat").write_text("000000ff 00000010 00000000\n00000001 00000001 00000000\n")
+    assert softnet_dropped(tmp_path) == 17
+
+
+def test_unreadable_kernel_log_is_unknown(tmp_path: Path) -> None:
+    log = KernelLog(tmp_path / "nosuch")
+    assert log.warnings() is None
+    log.close()
+
+
+def test_kernel_log_tells_new_warnings_only(tmp_path: Path) -> None:
+    device = tmp_path / "kmsg"
+    device.write_text("4,1,1,-;old warning\n")
+    log = KernelLog(device)
+    with device.open("a") as kernel:
+        kernel.write("4,2,2,-;veth0: trouble\n")
+    assert log.warnings() == ["veth0: trouble"]
+    with device.open("a") as kernel:
+        kernel.write("6,3,3,-;just so you know\n")
+    assert log.warnings() == []
+    log.close()
