@@ -1,5 +1,9 @@
-#include <nanobind/nanobind.h>
+#include "bind_all.h"
 
-#include "clock.h"
-
-NB_MODULE(_native, m) { m.def("monotonic_ns", &labkit::monotonic_ns, "CLOCK_MONOTONIC in nanoseconds."); }
+NB_MODULE(_native, m) {
+    m.doc() = "Native fast path of labkit: frame tables and send loops.";
+    labkit::bind_errors(m);
+    labkit::bind_control(m);
+    labkit::bind_frame_table(m);
+    labkit::bind_engines(m);
+}

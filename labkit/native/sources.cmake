@@ -1,4 +1,14 @@
 set(LABKIT_CORE_SOURCES
-    clock.cpp)
+    affinity.cpp
+    clock.cpp
+    frame_table.cpp
+    pacing.cpp
+    socket.cpp
+    tx_send.cpp
+    tx_sendmmsg.cpp)
 set(LABKIT_BINDING_SOURCES
-    module.cpp)
+    module.cpp
+    bind_control.cpp
+    bind_engines.cpp
+    bind_errors.cpp
+    bind_frame_table.cpp)

@@ -1,0 +1,1 @@
+"""How frames reach the kernel: native send loops and their slow Python twins."""

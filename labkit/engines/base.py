@@ -1,0 +1,176 @@
+"""What an engine is asked, what it reports, and what is wrong with a request before a socket is opened."""
+
+from __future__ import annotations
+
+import errno as errno_names
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from labkit._native import Progress, StopFlag
+from labkit.errors import CapabilityMissingError, LabError, WorkloadError
+from labkit.records import Frames
+
+EndedBy: TypeAlias = Literal["count", "duration", "stop", "error"]
+
+MAX_BATCH: Final = 1024
+"""Most messages one sendmmsg() takes (kernel: UIO_MAXIOV in __sys_sendmmsg; 2000 asked, 1024 done)."""
+
+FATAL_ERRNOS: Final = frozenset(
+    {errno_names.ENETDOWN, errno_names.ENXIO, errno_names.ENODEV, errno_names.EBADF, errno_names.EPERM}
+)
+"""The device or the socket is gone, or the process may not send: no later frame can fare better."""
+
+
+class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine is asked.
+
+    Attributes
+    ----------
+    ifindex : int
+        Interface number in the network namespace of the calling thread.
+    batch : int
+        Frames a system call, 1 to the engine's `max_batch`.
+    count : int or None
+        Frames to attempt, never more.
+    duration_ns : int or None
+        Length of the run; with `count`, whichever ends first. One of both is needed.
+    rate_pps : float or None
+        Asked rate; None sends as fast as possible. Paced batches hold a millisecond of the rate at most.
+    cpu : int or None
+        CPU that the calling thread is pinned to during the run.
+    qdisc_bypass : bool
+        Ask for PACKET_QDISC_BYPASS; the report says whether the kernel granted it.
+    """
+
+    ifindex: int
+    batch: int
+    count: int | None = None
+    duration_ns: int | None = None
+    rate_pps: float | None = None
+    cpu: int | None = None
+    qdisc_bypass: bool = False
+
+
+class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine did.
+
+    Attributes
+    ----------
+    sent : int
+        Frames that a system call took; the device may still drop them.
+    refused : int
+        Calls that failed at their first frame, which was then skipped.
+    refused_by_errno : dict
+        The same by the error's symbol: ``{"EMSGSIZE": 1}``.
+    partial_returns : int
+        Calls that took only some of their frames; sendmmsg hides the errno of the next.
+    calls : int
+        System calls made.
+    start_ns, end_ns : int
+        CLOCK_MONOTONIC just before the first and just after the last system call.
+    cpu_ns : int
+        CPU time of the sending thread.
+    involuntary_switches : int
+        How often the thread lost its CPU against its will.
+    qdisc_bypass : bool
+        Whether frames skipped the queueing discipline: asked for and granted.
+    fatal_errno : str or None
+        Symbol of the error that ended the run early, counts kept.
+    ended_by : str
+        ``count``, ``duration``, ``stop`` or ``error``.
+    """
+
+    sent: int
+    refused: int
+    refused_by_errno: dict[str, int]
+    partial_returns: int
+    calls: int
+    start_ns: int
+    end_ns: int
+    cpu_ns: int
+    involuntary_switches: int
+    qdisc_bypass: bool
+    fatal_errno: str | None
+    ended_by: EndedBy
+
+    @property
+    def elapsed_ns(self) -> int:
+        """Nanoseconds from just before the first to just after the last system call."""
+        return self.end_ns - self.start_ns
+
+
+class Engine(Protocol):
+    """A way to hand frames to the kernel."""
+
+    @property
+    def name(self) -> str:
+        """What `labkit.engines.choose.choose` takes."""
+        ...
+
+    @property
+    def default_batch(self) -> int:
+        """Frames a call when the workload names none."""
+        ...
+
+    @property
+    def max_batch(self) -> int:
+        """Most frames a call."""
+        ...
+
+    def run(self, frames: Frames, config: EngineConfig, stop: StopFlag, progress: Progress) -> EngineReport:
+        """Send `frames` in order, over and over, until count, duration, stop or a fatal error.
+
+        Raises
+        ------
+        WorkloadError
+            A request that makes no sense: batch, count, duration, rate, CPU, no frame.
+        CapabilityMissingError
+            No CAP_NET_RAW in this network namespace.
+        LabError
+            Any other reason why the socket could not be opened, with its errno.
+        """
+        ...
+
+
+def check(engine: str, max_batch: int, frames: Frames, config: EngineConfig) -> None:
+    """Raise `WorkloadError` for what is wrong with a request whatever the kernel would say."""
+    if not 1 <= config.batch <= max_batch:
+        limits = "exactly 1" if max_batch == 1 else f"1 to {max_batch}"
+        raise WorkloadError(f"{engine}: batch {config.batch}: this engine takes {limits} frames a call")
+    if len(frames) == 0:
+        raise WorkloadError(f"{engine}: the flow holds no frame; give it at least one")
+    if config.count is None and config.duration_ns is None:
+        raise WorkloadError(f"{engine}: neither count nor duration given; the run would never end")
+    if config.count is not None and config.count < 0:
+        raise WorkloadError(f"{engine}: count {config.count}: give 0 or more frames")
+    if config.duration_ns is not None and config.duration_ns <= 0:
+        raise WorkloadError(f"{engine}: duration {config.duration_ns} ns: give more than 0")
+    if config.rate_pps is not None and not (config.rate_pps > 0 and math.isfinite(config.rate_pps)):
+        raise WorkloadError(
+            f"{engine}: rate {config.rate_pps:g} pps: give more than 0, or none for full speed"
+        )
+    if config.ifindex < 1:
+        raise WorkloadError(f"{engine}: interface number {config.ifindex}: the kernel counts from 1")
+
+
+@contextmanager
+def explained(engine: str, ifindex: int) -> Iterator[None]:
+    """Turn what opening a socket or pinning a thread raises into labkit's errors."""
+    try:
+        yield
+    except ValueError as error:
+        raise WorkloadError(f"{engine}: {error}") from error
+    except PermissionError as error:
+        raise CapabilityMissingError(
+            f"{engine}: a packet socket needs CAP_NET_RAW in its network namespace; "
+            "use rig 'veth', which makes a namespace of its own",
+            errno=error.errno,
+        ) from error
+    except OSError as error:
+        raise LabError(
+            f"{engine}: no packet socket on interface number {ifindex}; is it still there?", errno=error.errno
+        ) from error

@@ -1,0 +1,68 @@
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+
+#include "bind_all.h"
+#include "tx.h"
+
+namespace nb = nanobind;
+
+namespace labkit {
+namespace {
+
+using Engine = TxReport (*)(const FrameTable&, const TxConfig&, const StopFlag&, Progress&);
+
+const char* word(EndedBy ended) {
+    switch (ended) {
+        case EndedBy::kCount:
+            return "count";
+        case EndedBy::kDuration:
+            return "duration";
+        case EndedBy::kStop:
+            return "stop";
+        case EndedBy::kError:
+            break;
+    }
+    return "error";
+}
+
+void bind_report(nb::module_& m) {
+    nb::class_<TxReport>(m, "TxReport", "What an engine did; times are CLOCK_MONOTONIC.")
+        .def_ro("sent", &TxReport::sent)
+        .def_ro("refused", &TxReport::refused)
+        .def_ro("refused_by_errno", &TxReport::refused_by_errno)
+        .def_ro("partial_returns", &TxReport::partial_returns)
+        .def_ro("calls", &TxReport::calls)
+        .def_ro("start_ns", &TxReport::start_ns)
+        .def_ro("end_ns", &TxReport::end_ns)
+        .def_ro("cpu_ns", &TxReport::cpu_ns)
+        .def_ro("involuntary_switches", &TxReport::involuntary_switches)
+        .def_ro("qdisc_bypass", &TxReport::qdisc_bypass)
+        .def_ro("fatal_errno", &TxReport::fatal_errno)
+        .def_prop_ro("ended_by", [](const TxReport& report) { return word(report.ended_by); });
+}
+
+template <Engine engine>
+void bind_engine(nb::module_& m, const char* name, const char* doc) {
+    m.def(
+        name,
+        [](const FrameTable& table, const StopFlag& stop, Progress& progress, int ifindex,
+           std::uint32_t batch, std::optional<std::uint64_t> count, std::optional<std::int64_t> duration_ns,
+           std::optional<double> rate_pps, std::optional<int> cpu, bool qdisc_bypass) {
+            return engine(table, TxConfig{ifindex, batch, count, duration_ns, rate_pps, cpu, qdisc_bypass},
+                          stop, progress);
+        },
+        nb::arg("table"), nb::arg("stop"), nb::arg("progress"), nb::kw_only(), nb::arg("ifindex"),
+        nb::arg("batch"), nb::arg("count") = nb::none(), nb::arg("duration_ns") = nb::none(),
+        nb::arg("rate_pps") = nb::none(), nb::arg("cpu") = nb::none(), nb::arg("qdisc_bypass") = false,
+        nb::call_guard<nb::gil_scoped_release>(), doc);
+}
+
+}  // namespace
+
+void bind_engines(nb::module_& m) {
+    bind_report(m);
+    bind_engine<&tx_send>(m, "send", "Send the table's frames over and over, one send() a frame.");
+    bind_engine<&tx_sendmmsg>(m, "sendmmsg", "Send the table's frames over and over, a batch a sendmmsg().");
+}
+
+}  // namespace labkit

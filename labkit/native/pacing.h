@@ -1,0 +1,56 @@
+// When the next batch may leave: a token bucket that is asked once a batch.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "stop_flag.h"
+
+namespace labkit {
+
+class Pacer {
+  public:
+    // Frame k is due k / rate_pps seconds after start_ns. Throws std::invalid_argument for a rate that is
+    // not a positive number.
+    Pacer(double rate_pps, std::int64_t start_ns, std::uint32_t batch);
+
+    // Frames that may leave together: the batch, but not more than a millisecond of the rate (at least one),
+    // so that 10.5 a second for 10 s are 105 frames at any batch.
+    std::uint32_t burst() const { return burst_; }
+
+    // When the next frame is due.
+    std::int64_t due_ns() const { return start_ns_ + static_cast<std::int64_t>(due_after_ns_); }
+
+    // `frames` were attempted; `now_ns` is just after the call. A sender that fell behind catches up with the
+    // bucket's depth at most, not with a burst as long as its delay.
+    void took(std::uint32_t frames, std::int64_t now_ns);
+
+  private:
+    std::int64_t start_ns_;
+    double frame_ns_;
+    double depth_ns_;
+    double due_after_ns_ = 0;
+    std::uint32_t burst_;
+};
+
+// Longest sleep between two looks at the stop flag.
+constexpr std::int64_t kLookNs = 5'000'000;
+
+// The last part of a gap is spun: a normal thread's timer may fire 50 us late (timer slack, man 2 prctl).
+constexpr std::int64_t kSpinNs = 100'000;
+
+// Waits for `target_ns`; false when the stop flag came first.
+template <class Clock>
+bool wait_until(Clock& clock, std::int64_t target_ns, const StopFlag& stop) {
+    for (std::int64_t now = clock.now_ns(); now < target_ns; now = clock.now_ns()) {
+        if (stop.is_set()) return false;
+        if (target_ns - now > kSpinNs) {
+            clock.sleep_until(std::min(target_ns - kSpinNs, now + kLookNs));
+        } else {
+            clock.spin();
+        }
+    }
+    return !stop.is_set();
+}
+
+}  // namespace labkit

@@ -1,0 +1,50 @@
+// What a send engine is asked, and what it reports.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "frame_table.h"
+#include "progress.h"
+#include "stop_flag.h"
+
+namespace labkit {
+
+struct TxConfig {
+    int ifindex = 0;
+    std::uint32_t batch = 1;                  // frames a system call, 1 to 1024
+    std::optional<std::uint64_t> count;       // frames to attempt
+    std::optional<std::int64_t> duration_ns;  // whichever of the two ends first
+    std::optional<double> rate_pps;           // none: as fast as possible
+    std::optional<int> cpu;                   // none: wherever the scheduler puts it
+    bool qdisc_bypass = false;
+};
+
+enum class EndedBy { kCount, kDuration, kStop, kError };
+
+struct TxReport {
+    std::uint64_t sent = 0;     // frames that a call took
+    std::uint64_t refused = 0;  // calls that failed at their first frame, which was then skipped
+    std::map<int, std::uint64_t> refused_by_errno;
+    std::uint64_t partial_returns = 0;  // calls that took some of their frames
+    std::uint64_t calls = 0;
+    std::int64_t start_ns = 0;  // CLOCK_MONOTONIC just before the first call
+    std::int64_t end_ns = 0;    // and just after the last
+    std::int64_t cpu_ns = 0;
+    std::int64_t involuntary_switches = 0;
+    bool qdisc_bypass = false;  // in effect
+    std::optional<int> fatal_errno;
+    EndedBy ended_by = EndedBy::kError;
+};
+
+// The most messages that one sendmmsg() takes (kernel: UIO_MAXIOV in __sys_sendmmsg).
+constexpr std::uint32_t kMaxBatch = 1024;
+
+// Both send the table's frames in order, over and over, until count, duration, stop or a fatal error.
+// Throw std::system_error (socket) and std::invalid_argument (config); what fails later is reported.
+TxReport tx_send(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
+TxReport tx_sendmmsg(const FrameTable& table, const TxConfig& config, const StopFlag& stop,
+                     Progress& progress);
+
+}  // namespace labkit

@@ -1,0 +1,160 @@
+// The loop that every socket engine runs. How frames reach the kernel (Sender) and what time it is (Clock)
+// are template arguments: inlined in the engines, played by a fake kernel in the tests.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <limits>
+#include <optional>
+
+#include "affinity.h"
+#include "clock.h"
+#include "pacing.h"
+#include "socket.h"
+#include "tx.h"
+
+namespace labkit {
+
+// What a call returned: frames taken, or the errno when it failed at its first frame.
+struct Taken {
+    std::uint32_t frames;
+    int error;
+};
+
+// Frames between two looks at clock and stop flag when nothing paces the loop: 80 us on a veth pair.
+constexpr std::uint32_t kLookFrames = 64;
+
+// The device or the socket is gone, or this process may not send: no later frame can fare better.
+inline bool is_fatal(int error) {
+    return error == ENETDOWN || error == ENXIO || error == ENODEV || error == EBADF || error == EPERM;
+}
+
+template <class Sender, class Clock>
+class TxLoop {
+  public:
+    TxLoop(Sender& sender, Clock& clock, std::size_t table_frames, const TxConfig& config,
+           const StopFlag& stop, Progress& progress, TxReport& report)
+        : sender_(sender),
+          clock_(clock),
+          table_frames_(table_frames),
+          batch_(config.batch),
+          left_(config.count.value_or(std::numeric_limits<std::uint64_t>::max())),
+          stop_(stop),
+          progress_(progress),
+          report_(report) {
+        report_.start_ns = clock_.now_ns();
+        if (config.rate_pps) pacer_.emplace(*config.rate_pps, report_.start_ns, batch_);
+        if (config.duration_ns) deadline_ns_ = report_.start_ns + *config.duration_ns;
+    }
+
+    void run() {
+        report_.end_ns = report_.start_ns;
+        report_.ended_by = pacer_ ? paced() : unpaced();
+        progress_.store(report_.sent, report_.refused);
+    }
+
+  private:
+    EndedBy unpaced() {
+        EndedBy ended = EndedBy::kCount;
+        for (std::uint32_t since_look = kLookFrames; left_ > 0;) {
+            if (since_look >= kLookFrames) {
+                since_look = 0;
+                progress_.store(report_.sent, report_.refused);
+                if (look(ended)) break;
+            }
+            // EINTR and EAGAIN (the send time-out) moved nothing: look at once
+            const std::uint32_t moved = attempt(batch_);
+            since_look += moved > 0 ? moved : kLookFrames;
+            if (report_.fatal_errno) {
+                ended = EndedBy::kError;
+                break;
+            }
+        }
+        report_.end_ns = clock_.now_ns();
+        return ended;
+    }
+
+    EndedBy paced() {
+        while (left_ > 0) {
+            const bool go = wait_until(clock_, std::min(pacer_->due_ns(), deadline_ns_), stop_);
+            if (!go) return EndedBy::kStop;
+            if (pacer_->due_ns() >= deadline_ns_ || clock_.now_ns() >= deadline_ns_)
+                return EndedBy::kDuration;
+            const std::uint32_t moved = attempt(pacer_->burst());
+            report_.end_ns = clock_.now_ns();
+            if (report_.fatal_errno) return EndedBy::kError;
+            pacer_->took(moved, report_.end_ns);
+            progress_.store(report_.sent, report_.refused);
+        }
+        return EndedBy::kCount;
+    }
+
+    bool look(EndedBy& ended) {
+        if (stop_.is_set()) {
+            ended = EndedBy::kStop;
+        } else if (clock_.now_ns() >= deadline_ns_) {
+            ended = EndedBy::kDuration;
+        } else {
+            return false;
+        }
+        return true;
+    }
+
+    // One call, from the next unsent frame; returns how many frames are done with, sent or refused.
+    std::uint32_t attempt(std::uint32_t most) {
+        const auto asked = static_cast<std::uint32_t>(std::min<std::uint64_t>(most, left_));
+        const Taken taken = sender_.call(next_, asked);
+        ++report_.calls;
+        if (taken.error == 0) {
+            report_.sent += taken.frames;
+            report_.partial_returns += taken.frames < asked ? 1 : 0;
+            return advance(taken.frames);
+        }
+        if (taken.error == EINTR || taken.error == EAGAIN) return 0;
+        if (is_fatal(taken.error)) {
+            report_.fatal_errno = taken.error;
+            return 0;
+        }
+        ++report_.refused;
+        ++report_.refused_by_errno[taken.error];
+        return advance(1);
+    }
+
+    std::uint32_t advance(std::uint32_t frames) {
+        left_ -= frames;
+        next_ += frames;
+        while (next_ >= table_frames_) next_ -= table_frames_;
+        return frames;
+    }
+
+    Sender& sender_;
+    Clock& clock_;
+    const std::size_t table_frames_;
+    const std::uint32_t batch_;
+    std::uint64_t left_;
+    const StopFlag& stop_;
+    Progress& progress_;
+    TxReport& report_;
+    std::size_t next_ = 0;
+    std::int64_t deadline_ns_ = std::numeric_limits<std::int64_t>::max();
+    std::optional<Pacer> pacer_;
+};
+
+// Pins the thread, runs the loop on the real clock, and adds what it cost.
+template <class Sender>
+TxReport run_pinned(const PacketSocket& socket, Sender& sender, const FrameTable& table,
+                    const TxConfig& config, const StopFlag& stop, Progress& progress) {
+    const CpuPin pin(config.cpu);
+    TxReport report;
+    report.qdisc_bypass = socket.qdisc_bypass();
+    const std::int64_t switches = involuntary_switches();
+    const std::int64_t cpu_ns = thread_cpu_ns();
+    SystemClock clock;
+    TxLoop<Sender, SystemClock>(sender, clock, table.size(), config, stop, progress, report).run();
+    report.cpu_ns = thread_cpu_ns() - cpu_ns;
+    report.involuntary_switches = involuntary_switches() - switches;
+    return report;
+}
+
+}  // namespace labkit
