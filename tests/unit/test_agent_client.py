@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from labkit.engines.base import EngineConfig, EngineReport
 
 from labkit.agent.client import AgentClient
 from labkit.agent.protocol import (
@@ -30,6 +29,7 @@ from labkit.agent.protocol import (
     Stop,
     Welcome,
 )
+from labkit.engines.base import EngineConfig, EngineReport
 from labkit.errors import AgentLostError, LabError, RigBusyError, SettingRefusedError
 from labkit.records import Sample
 from labkit.traffic.table import FrameTable

@@ -1,0 +1,219 @@
+"""Planted faults: lost frames, a shared CPU, a killed notebook. Each is tried once, and often in soak."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from labkit.traffic.flows import udp_flow
+from pyroute2 import IPRoute
+
+from labkit.agent import launch
+from labkit.linux import namespaces
+from labkit.records import Sample, Workload
+from labkit.rigs.veth import VethRig
+
+pytestmark = pytest.mark.network
+SENDMMSG = Workload(flow=udp_flow(frame_bytes=60, flows=16), engine="sendmmsg")
+PATIENCE_S = 10.0
+
+NOTEBOOK = """
+import sys
+from labkit.records import Workload
+from labkit.rigs.veth import VethRig
+from labkit.traffic.flows import udp_flow
+rig = VethRig()
+print(rig._client._process.pid, flush=True)
+workload = Workload(flow=udp_flow(frame_bytes=60, flows=16), engine="sendmmsg")
+rig.run(workload, duration_s=60, on_sample=lambda sample: print("sample", flush=True))
+"""
+
+
+def agent_pid(rig: VethRig) -> int:
+    process = rig._client._process
+    assert isinstance(process, launch.AgentProcess)
+    return process.pid
+
+
+def networks_of(pid: int) -> set[str]:
+    """Network namespaces that a process holds, by the kernel's name for them."""
+    held = {os.readlink(f"/proc/{pid}/ns/net")}
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            held.add(os.readlink(entry))
+    return {name for name in held if name.startswith("net:")}
+
+
+def networks_in_use() -> set[str]:
+    """Network namespaces of every process that can be seen, by the kernel's name."""
+    found: set[str] = set()
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with contextlib.suppress(OSError):
+                found |= networks_of(int(process.name))
+    return found
+
+
+def wait_until(true: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+def swallow_at_peer(rig: VethRig) -> None:
+    """Hand the peer's frames to a bridge without ports: they vanish uncounted."""
+    pid = agent_pid(rig)
+    own = os.readlink(f"/proc/{pid}/ns/net")
+    peers = [entry for entry in Path(f"/proc/{pid}/fd").iterdir() if _other_network(entry, own)]
+    descriptor = os.open(peers[0], os.O_RDONLY)
+    try:
+        with namespaces.inside(descriptor), IPRoute() as ip:
+            ip.link("add", ifname="br0", kind="bridge")
+            bridge = ip.link_lookup(ifname="br0")[0]
+            ip.link("set", index=bridge, state="up")
+            ip.link("set", index=ip.link_lookup(ifname="veth1")[0], master=bridge)
+    finally:
+        os.close(descriptor)
+
+
+def _other_network(entry: Path, own: str) -> bool:
+    name = os.readlink(entry)
+    return name.startswith("net:") and name != own
+
+
+@pytest.mark.user
+@pytest.mark.skipif(os.geteuid() != 0, reason="entering the agent's namespaces from outside needs root")
+def test_frames_that_vanish_between_device_and_peer_come_out_unreconciled() -> None:
+    with VethRig() as rig:
+        swallow_at_peer(rig)
+        trial = rig.run(SENDMMSG, count=1000)
+        assert trial.device_sent == 1000
+        assert trial.peer_received == 0
+        assert trial.reconciled is False
+        assert trial.difference_reason == "1000 vanished between device and peer"
+
+
+@pytest.mark.user
+@pytest.mark.skipif(os.geteuid() != 0, reason="entering the agent's namespaces from outside needs root")
+def test_frames_that_vanish_from_mid_run_on_come_out_unreconciled() -> None:
+    planted: list[Sample] = []
+
+    def plant_once(sample: Sample) -> None:
+        if not planted:
+            swallow_at_peer(rig)
+        planted.append(sample)
+
+    with VethRig() as rig:
+        trial = rig.run(SENDMMSG, duration_s=0.6, on_sample=plant_once)
+    assert trial.reconciled is False
+    assert trial.peer_received is not None
+    assert trial.device_sent is not None
+    assert 0 < trial.peer_received < trial.device_sent
+    assert f"{trial.device_sent - trial.peer_received} vanished" in str(trial.difference_reason)
+
+
+def spin(cpu: int) -> None:
+    os.sched_setaffinity(0, {cpu})
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        pass
+
+
+@contextlib.contextmanager
+def spinner(cpu: int) -> Iterator[None]:
+    process = multiprocessing.get_context("spawn").Process(target=spin, args=(cpu,), daemon=True)
+    process.start()
+    try:
+        wait_until(lambda: os.sched_getaffinity(process.pid or 0) == {cpu}, "the spinner did not start")
+        yield
+    finally:
+        process.kill()
+        process.join()
+
+
+def shared_cpu_is_marked(rig: VethRig) -> bool:
+    cpu = max(os.sched_getaffinity(0))
+    with spinner(cpu):
+        return "cpu-shared" in rig.run(SENDMMSG, duration_s=0.3).marks
+
+
+def test_spinner_on_the_same_cpu_is_noticed() -> None:
+    with VethRig() as rig:
+        assert shared_cpu_is_marked(rig)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+def test_spinner_on_the_same_cpu_is_noticed_20_of_20() -> None:
+    with VethRig() as rig:
+        assert [shared_cpu_is_marked(rig) for _ in range(20)] == [True] * 20
+
+
+def killed_notebook_leaves_nothing(number: signal.Signals) -> None:
+    notebook = subprocess.Popen([sys.executable, "-c", NOTEBOOK], stdout=subprocess.PIPE, text=True)
+    try:
+        assert notebook.stdout is not None
+        agent = int(notebook.stdout.readline())
+        assert notebook.stdout.readline() == "sample\n"
+        held = networks_of(agent) - networks_of(os.getpid())
+        assert len(held) == 2
+        notebook.send_signal(number)
+        notebook.wait(timeout=PATIENCE_S)
+        wait_until(lambda: not Path(f"/proc/{agent}").exists(), f"agent {agent} outlived its notebook")
+        assert not held & networks_in_use()
+    finally:
+        notebook.kill()
+        notebook.wait()
+        if notebook.stdout is not None:
+            notebook.stdout.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_killed_notebook_leaves_no_process_and_no_namespace(number: signal.Signals) -> None:
+    killed_notebook_leaves_nothing(number)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)
+def test_20_killed_notebooks_leave_nothing() -> None:
+    for _ in range(20):
+        killed_notebook_leaves_nothing(signal.SIGKILL)
+
+
+def killed_agent_leaves_nothing() -> None:
+    with VethRig() as rig:
+        agent = agent_pid(rig)
+        held = networks_of(agent) - networks_of(os.getpid())
+        os.kill(agent, signal.SIGKILL)
+    wait_until(lambda: not Path(f"/proc/{agent}").exists(), "a killed agent stays")
+    assert not held & networks_in_use()
+
+
+def test_killed_agent_leaves_no_namespace() -> None:
+    killed_agent_leaves_nothing()
+
+
+def test_forbidden_user_namespaces_name_the_sysctl(tmp_path: Path) -> None:
+    knob = tmp_path / "sys/user/max_user_namespaces"
+    knob.parent.mkdir(parents=True)
+    knob.write_text("0\n")
+    told = namespaces.user_namespaces_forbidden(28, tmp_path)
+    assert "user.max_user_namespaces is 0" in str(told)
+    assert "sudo sysctl user.max_user_namespaces" in str(told)
+    knob.unlink()
+    apparmor = tmp_path / "sys/kernel/apparmor_restrict_unprivileged_userns"
+    apparmor.parent.mkdir(parents=True)
+    apparmor.write_text("1\n")
+    told = namespaces.user_namespaces_forbidden(1, tmp_path)
+    assert "kernel.apparmor_restrict_unprivileged_userns is 1" in str(told)
+    apparmor.unlink()
+    assert "max_user_namespaces" in str(namespaces.user_namespaces_forbidden(1, tmp_path))
