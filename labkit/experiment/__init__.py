@@ -1,0 +1,1 @@
+"""Experiments: what to try, in which order, and how it compares."""
