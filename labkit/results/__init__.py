@@ -1,0 +1,1 @@
+"""Results: published figures, and those that the lab measured."""

@@ -1,0 +1,85 @@
+"""What each kind of rig is and can do, as data: no agent, device or profile is touched to know it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from labkit.errors import CapabilityMissingError, WorkloadError
+from labkit.records import ENGINE_NAMES, SETTING_NAMES, RigInfo
+
+SIM_TITLES: Final = {
+    "ixgbe": "simulated Intel 82599, kernel of 2014 with the first pktgen patches (v1-followup)",
+    "ixgbe@baseline": "simulated Intel 82599, kernel of 2014 without pktgen patches",
+}
+"""Simulated machines by the name behind ``sim:``."""
+
+VETH: Final = RigInfo(
+    name="veth",
+    title="two ends of a veth pair in private namespaces; real packets, no root",
+    engines=("send", "sendmmsg"),
+    sinks=("stack", "ifb"),
+    factors=("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "txqueuelen"),
+)
+
+
+def simulated(profile: str) -> RigInfo:
+    """What the simulated machine `profile` can do."""
+    return RigInfo(
+        name=f"sim:{profile}",
+        title=SIM_TITLES[profile],
+        engines=("pktgen",),
+        sinks=(),
+        factors=("tx_ring", "rx_usecs"),
+    )
+
+
+def known_rigs() -> list[RigInfo]:
+    """Every rig of this version, the simulated ones first."""
+    return [*(simulated(profile) for profile in SIM_TITLES), VETH]
+
+
+def check_engine(info: RigInfo, engine: str) -> None:
+    """Raise unless rig `info` answers `engine`.
+
+    Raises
+    ------
+    WorkloadError
+        A name that labkit does not know.
+    CapabilityMissingError
+        A known one that this rig never has; the message names a rig that has it.
+    """
+    if engine not in ENGINE_NAMES:
+        raise WorkloadError(f"unknown engine '{engine}'; known: {', '.join(sorted(ENGINE_NAMES))}")
+    if engine not in info.engines:
+        having = [other for other in known_rigs() if engine in other.engines]
+        raise _missing(info, f"engine '{engine}'", info.engines, having)
+
+
+def check_setting(info: RigInfo, name: str) -> None:
+    """Raise unless rig `info` has setting `name`, as `check_engine` does."""
+    if name not in SETTING_NAMES:
+        raise WorkloadError(f"unknown setting '{name}'; known: {', '.join(sorted(SETTING_NAMES))}")
+    if name not in info.factors:
+        having = [other for other in known_rigs() if name in other.factors]
+        raise _missing(info, f"setting '{name}'", info.factors, having)
+
+
+def check_sink(info: RigInfo, sink: str | None) -> None:
+    """Raise unless rig `info` has `sink`, as `check_engine` does; None is the rig's own and always there."""
+    if sink is None or sink in info.sinks:
+        return
+    having = [other for other in known_rigs() if sink in other.sinks]
+    if not having:
+        known = {each for other in known_rigs() for each in other.sinks}
+        raise WorkloadError(f"unknown sink '{sink}'; known: {', '.join(sorted(known))}")
+    raise _missing(info, f"sink '{sink}'", info.sinks, having)
+
+
+def _missing(
+    info: RigInfo, what: str, has: Sequence[str], having: Sequence[RigInfo]
+) -> CapabilityMissingError:
+    instead = f"try rig '{having[0].name}'" if having else "no rig of this version has it"
+    return CapabilityMissingError(
+        f"rig '{info.name}' has no {what} (it has {', '.join(has) or 'none'}); {instead}"
+    )

@@ -1,0 +1,68 @@
+"""A rig by its name. Rigs are imported only when chosen: the simulated NIC needs no agent."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from labkit.errors import WorkloadError
+from labkit.paths import data_dir
+from labkit.rigs.base import Rig
+from labkit.rigs.catalog import known_rigs
+
+if TYPE_CHECKING:
+    from labkit.rigs.simulated import SimulatedRig
+
+SIM_PREFIX: Final = "sim:"
+
+REAL_RIGS: Final[Mapping[str, tuple[str, str]]] = {"veth": ("labkit.rigs.veth", "VethRig")}
+"""Module and class of each rig that sends real packets."""
+
+
+def rig(name: str, **parameters: Any) -> Rig:
+    """Rig `name`, ready to be used as a context manager.
+
+    Parameters
+    ----------
+    name : str
+        ``sim:ixgbe``, ``sim:ixgbe@baseline`` or ``veth``.
+    **parameters
+        The rig's own: the simulated ones take none.
+
+    Raises
+    ------
+    WorkloadError
+        An unknown rig, profile or parameter; the message lists the known ones.
+    """
+    if name.startswith(SIM_PREFIX):
+        _check_parameters(name, parameters, [])
+        return simulated_rig(name)
+    if name not in REAL_RIGS:
+        raise WorkloadError(f"unknown rig '{name}'; known: {', '.join(info.name for info in known_rigs())}")
+    module, class_name = REAL_RIGS[name]
+    make: Callable[..., Rig] = getattr(importlib.import_module(module), class_name)
+    _check_parameters(name, parameters, list(inspect.signature(make).parameters))
+    return make(**parameters)
+
+
+def simulated_rig(name: str) -> SimulatedRig:
+    """Simulated rig `name` (``sim:ixgbe``), which also tells what its law says.
+
+    Raises
+    ------
+    WorkloadError
+        No profile of that name; the message lists those that exist.
+    """
+    from labkit.rigs.profiles import load_profile
+    from labkit.rigs.simulated import SimulatedRig
+
+    return SimulatedRig(load_profile(data_dir() / "profiles", name.removeprefix(SIM_PREFIX)))
+
+
+def _check_parameters(rig_name: str, given: Mapping[str, Any], known: list[str]) -> None:
+    for parameter in given:
+        if parameter not in known:
+            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise WorkloadError(f"rig '{rig_name}' has no parameter '{parameter}'; {takes}")

@@ -1,0 +1,77 @@
+"""What ixgbe of 2014 makes of a ring size and of an interrupt interval."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labkit.drivers.facts import whole_number
+from labkit.drivers.ixgbe import BULK_ITR, IXGBE, START_ITR, smoothed_itr
+from labkit.errors import SettingRefusedError, WorkloadError
+
+
+@pytest.mark.parametrize(
+    ("asked", "accepted"),
+    [(1001, 1008), (50, 64), (0, 64), (64, 64), (768, 768), (4090, 4096), (4096, 4096), (8192, 4096)],
+)
+def test_ring_is_clamped_and_rounded_up_without_a_word(asked: int, accepted: int) -> None:
+    assert IXGBE.tx_ring.accepted(asked) == accepted
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_an_accepted_ring_is_accepted_as_it_is(asked: int) -> None:
+    accepted = IXGBE.tx_ring.accepted(asked)
+    assert 64 <= accepted <= 4096
+    assert accepted % 8 == 0
+    assert IXGBE.tx_ring.accepted(accepted) == accepted
+
+
+@pytest.mark.parametrize(
+    ("usecs", "effective"),
+    [
+        (1, 124.928),
+        (2, 2.048),
+        (3, 2.048),
+        (10, 10.24),
+        (30, 30.72),
+        (31, 30.72),
+        (50, 51.2),
+        (1022, 1046.528),
+    ],
+)
+def test_interval_goes_in_steps_of_the_hardware_and_1_is_a_code(usecs: int, effective: float) -> None:
+    assert IXGBE.rx_usecs.accepted(usecs) == usecs
+    assert IXGBE.rx_usecs.effective_usecs(usecs) == effective
+
+
+def test_interval_0_has_no_period() -> None:
+    assert IXGBE.rx_usecs.period_ns(0) is None
+    assert IXGBE.rx_usecs.effective_usecs(0) is None
+
+
+def test_interval_above_the_register_is_refused() -> None:
+    with pytest.raises(SettingRefusedError, match=r"rx_usecs 1023: the driver takes 0 to 1022.*EINVAL"):
+        IXGBE.rx_usecs.accepted(1023)
+
+
+def test_dynamic_mode_sticks_short_of_its_target() -> None:
+    assert smoothed_itr(START_ITR) == 490 < BULK_ITR
+    assert IXGBE.rx_usecs.dynamic_steps == 61
+
+
+def test_queue_stops_below_21_free_descriptors() -> None:
+    assert IXGBE.stop_descriptors == 21
+
+
+@pytest.mark.parametrize("asked", [True, "512", 512.0, None])
+def test_only_whole_numbers_are_taken(asked: object) -> None:
+    with pytest.raises(WorkloadError, match="give a whole number"):
+        whole_number("tx_ring", asked)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("asked", [-1, 2**32])
+def test_numbers_that_ethtool_cannot_carry_are_refused(asked: int) -> None:
+    with pytest.raises(SettingRefusedError, match="ethtool's field"):
+        whole_number("tx_ring", asked)
