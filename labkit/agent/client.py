@@ -104,7 +104,7 @@ class AgentClient:
         return self._ask(Look(sink=sink), Opened)
 
     def apply(self, settings: dict[str, Scalar]) -> dict[str, Scalar]:
-        """Turn settings; what reads back. The agent keeps the originals until `restore`."""
+        """Turn settings; everything in force as read back. The agent keeps the originals until `restore`."""
         return self._ask(Apply(settings=settings), Applied).accepted
 
     def restore(self) -> None:

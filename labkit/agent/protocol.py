@@ -93,6 +93,7 @@ class Opened(Message, frozen=True, kw_only=True):
     link: LinkFacts
     peer: LinkFacts | None
     peer_counters: list[str]
+    settings: dict[str, Scalar]
     private_sysfs: bool
 
 
@@ -101,7 +102,7 @@ class Done(Message, frozen=True, kw_only=True):
 
 
 class Applied(Message, frozen=True, kw_only=True):
-    """Agent: settings as read back."""
+    """Agent: every setting in force, as read back."""
 
     accepted: dict[str, Scalar]
 

@@ -68,6 +68,7 @@ class VethHost:
             link=self._links.facts(device),
             peer=self._peer_links.facts(PEER) if device == SENDER else None,
             peer_counters=sorted(self._peer_stats.read(self._indices[PEER])) if device == SENDER else [],
+            settings=self._current(),
             private_sysfs=self.private_sysfs,
         )
 
@@ -104,7 +105,7 @@ class VethHost:
         return self._stats.read(self._indices[device]), peer
 
     def apply(self, settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
-        """Turn `settings`, keep the originals for `restore`, and give what reads back.
+        """Turn `settings`, keep the originals for `restore`, and read back everything in force.
 
         Raises
         ------
@@ -119,8 +120,7 @@ class VethHost:
             self._write({**before, **originals}, originals)
             raise
         self._originals.append(originals)
-        now = self._current()
-        return {name: now[name] for name in settings}
+        return self._current()
 
     def restore(self) -> None:
         """Put back what the newest `apply` changed; nothing to do is nothing done."""

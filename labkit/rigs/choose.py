@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from labkit.errors import WorkloadError
 from labkit.paths import data_dir
 from labkit.rigs.base import Rig
-from labkit.rigs.catalog import known_rigs
+from labkit.rigs.catalog import VETH, known_rigs
 
 if TYPE_CHECKING:
     from labkit.rigs.simulated import SimulatedRig
 
 SIM_PREFIX: Final = "sim:"
-
-REAL_RIGS: Final[Mapping[str, tuple[str, str]]] = {"veth": ("labkit.rigs.veth", "VethRig")}
-"""Module and class of each rig that sends real packets."""
 
 
 def rig(name: str, **parameters: Any) -> Rig:
@@ -39,12 +35,12 @@ def rig(name: str, **parameters: Any) -> Rig:
     if name.startswith(SIM_PREFIX):
         _check_parameters(name, parameters, [])
         return simulated_rig(name)
-    if name not in REAL_RIGS:
-        raise WorkloadError(f"unknown rig '{name}'; known: {', '.join(info.name for info in known_rigs())}")
-    module, class_name = REAL_RIGS[name]
-    make: Callable[..., Rig] = getattr(importlib.import_module(module), class_name)
-    _check_parameters(name, parameters, list(inspect.signature(make).parameters))
-    return make(**parameters)
+    if name == VETH.name:
+        from labkit.rigs.veth import VethRig
+
+        _check_parameters(name, parameters, list(inspect.signature(VethRig).parameters))
+        return VethRig(**parameters)
+    raise WorkloadError(f"unknown rig '{name}'; known: {', '.join(info.name for info in known_rigs())}")
 
 
 def simulated_rig(name: str) -> SimulatedRig:

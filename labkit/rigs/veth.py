@@ -10,37 +10,20 @@ from typing import Final, Self
 from labkit.agent.client import AgentClient
 from labkit.agent.launch import start_agent
 from labkit.agent.protocol import Run
-from labkit.engines.base import Engine, EngineConfig
+from labkit.engines.base import EngineConfig
 from labkit.engines.base import check as check_request
 from labkit.engines.choose import choose
-from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError, WorkloadError
+from labkit.errors import LabError, SettingRefusedError, WorkloadError
 from labkit.linux.links import QDISC_KINDS
 from labkit.linux.machine import machine_facts
-from labkit.records import (
-    ENGINE_NAMES,
-    SETTING_NAMES,
-    Frames,
-    RigInfo,
-    Sample,
-    Scalar,
-    Settings,
-    Traffic,
-    Trial,
-    Workload,
-)
+from labkit.records import Frames, RigInfo, Sample, Scalar, Settings, Traffic, Trial, Workload
+from labkit.rigs import catalog
 from labkit.rigs.assemble import Asked, trial_of
 from labkit.rigs.base import Applied
 from labkit.rigs.peer_counter import PeerRule, peer_rule
 from labkit.traffic.limits import check_frames
 from labkit.units import NS_PER_S, seconds_to_ns
 
-INFO: Final = RigInfo(
-    name="veth",
-    title="a veth pair in private network namespaces: real packets, no root needed",
-    engines=("send", "sendmmsg"),
-    sinks=("stack", "ifb"),
-    factors=("mtu", "txqueuelen", "qdisc", "qdisc_limit", "qdisc_rate_bps"),
-)
 SAMPLE_EVERY_NS = NS_PER_S // 8
 ANY_IFINDEX: Final = 1
 """Stands in a request until the agent, who owns the namespace, puts the sink's own number there."""
@@ -58,10 +41,11 @@ class VethRig:
 
     Parameters
     ----------
-    mtu : int
-        Largest payload of both ends, in bytes.
-    qdisc : str
-        Root qdisc of the sending device: ``noqueue``, ``pfifo``, ``bfifo`` or ``tbf``.
+    mtu : int or None
+        Largest payload of both ends, in bytes; None leaves the kernel's 1500.
+    qdisc : str or None
+        Root qdisc of the sending device: ``noqueue``, ``pfifo``, ``bfifo`` or ``tbf``; None leaves the
+        kernel's ``noqueue``.
     qdisc_limit : int or None
         Its limit: packets (pfifo) or bytes (bfifo, tbf).
     qdisc_rate_bps : int or None
@@ -81,27 +65,23 @@ class VethRig:
     def __init__(
         self,
         *,
-        mtu: int = 1500,
-        qdisc: str = "noqueue",
+        mtu: int | None = None,
+        qdisc: str | None = None,
         qdisc_limit: int | None = None,
         qdisc_rate_bps: int | None = None,
         peer_carrier: bool = True,
         sink: str = "stack",
     ) -> None:
-        ground: dict[str, Scalar] = {"mtu": mtu, "qdisc": qdisc}
-        if qdisc_limit is not None:
-            ground["qdisc_limit"] = qdisc_limit
-        if qdisc_rate_bps is not None:
-            ground["qdisc_rate_bps"] = qdisc_rate_bps
-        _check_settings(ground)
-        self._sink = _known_sink(sink)
-        self._peer_carrier = peer_carrier
-        self._asked = ground
+        given = {"mtu": mtu, "qdisc": qdisc, "qdisc_limit": qdisc_limit, "qdisc_rate_bps": qdisc_rate_bps}
+        self._asked: dict[str, Scalar] = {name: value for name, value in given.items() if value is not None}
+        _check_settings(self._asked)
+        catalog.check_sink(catalog.VETH, sink)
+        self._sink = sink
         self._machine = machine_facts()
         self._client = AgentClient(start_agent())
         try:
             opened = self._client.open(
-                ground,
+                self._asked,
                 force_user_namespace=os.environ.get("LABKIT_USERNS") == "1",
                 peer_carrier=peer_carrier,
             )
@@ -109,7 +89,7 @@ class VethRig:
             self._client.close()
             raise
         self._privilege = opened.privilege
-        self._accepted: dict[str, Scalar] = ground | {"mtu": opened.link.mtu}
+        self._accepted = opened.settings
         self._flow: Traffic | None = None
         self._frames: Frames | None = None
         self._rule: PeerRule | None = None
@@ -117,7 +97,7 @@ class VethRig:
     @property
     def info(self) -> RigInfo:
         """Name, engines, sinks and factors."""
-        return INFO
+        return catalog.VETH
 
     def check(self, workload: Workload) -> None:
         """Raise what is known to be wrong before anything is sent.
@@ -131,10 +111,12 @@ class VethRig:
         LabError
             The link has no carrier.
         """
-        engine, frames = _known_engine(workload.engine), self._table(workload)
+        catalog.check_engine(catalog.VETH, workload.engine)
+        catalog.check_sink(catalog.VETH, workload.sink)
+        engine, frames = choose(workload.engine), self._table(workload)
         config = self._config(workload, duration_ns=1, count=None)
         check_request(engine.name, engine.max_batch, frames, config)
-        looked = self._client.look(_known_sink(workload.sink or self._sink))
+        looked = self._client.look(workload.sink or self._sink)
         check_frames(frames, looked.link.mtu)
         if not looked.link.carrier:
             raise LabError(
@@ -144,17 +126,20 @@ class VethRig:
 
     @contextlib.contextmanager
     def applied(self, settings: Settings) -> Iterator[Applied]:
-        """Turn `settings`, read them back, and put the old ones back at the end."""
+        """Turn `settings`, read them back, and put the old ones back at the end.
+
+        ``asked`` holds what was asked for; ``accepted`` is everything in force as the kernel reads it back.
+        """
         _check_settings(settings)
-        asked = dict(settings)
-        accepted = self._client.apply(asked) if asked else {}
         before = self._asked, self._accepted
-        self._asked, self._accepted = self._asked | asked, self._accepted | accepted
+        if settings:
+            self._accepted = self._client.apply(dict(settings))
+        self._asked = {**self._asked, **settings}
         try:
-            yield Applied(asked=asked, accepted=accepted, effective=accepted)
+            yield Applied(asked=self._asked, accepted=self._accepted, effective=self._accepted)
         finally:
             self._asked, self._accepted = before
-            if asked:
+            if settings:
                 self._client.restore()
 
     def run(
@@ -169,8 +154,9 @@ class VethRig:
         """Send once for `duration_s` seconds or `count` frames, whichever ends first, and count."""
         if check:
             self.check(workload)
-        sink = _known_sink(workload.sink or self._sink)
-        engine = _known_engine(workload.engine)
+        catalog.check_engine(catalog.VETH, workload.engine)
+        catalog.check_sink(catalog.VETH, workload.sink)
+        sink, engine = workload.sink or self._sink, choose(workload.engine)
         config = self._config(workload, duration_ns=seconds_to_ns(duration_s), count=count)
         frames = self._table(workload)
         self._client.load(frames)
@@ -187,7 +173,7 @@ class VethRig:
             on_sample=on_sample,
         )
         asked = Asked(
-            rig=INFO.name,
+            rig=catalog.VETH.name,
             engine=engine.name,
             sink=sink,
             frame_bytes=frames.longest_bytes,
@@ -216,10 +202,10 @@ class VethRig:
         self.close()
 
     def _config(self, workload: Workload, *, duration_ns: int, count: int | None) -> EngineConfig:
-        engine = _known_engine(workload.engine)
+        default_batch = choose(workload.engine).default_batch
         return EngineConfig(
             ifindex=ANY_IFINDEX,
-            batch=engine.default_batch if workload.batch is None else workload.batch,
+            batch=default_batch if workload.batch is None else workload.batch,
             count=count,
             duration_ns=duration_ns,
             rate_pps=workload.rate_pps,
@@ -243,31 +229,10 @@ class VethRig:
         return self._rule
 
 
-def _known_engine(name: str) -> Engine:
-    if name in INFO.engines:
-        return choose(name)
-    if name in ENGINE_NAMES:
-        raise CapabilityMissingError(
-            f"veth: engine {name!r} needs rig 'sim:ixgbe'; here: {', '.join(INFO.engines)}"
-        )
-    raise WorkloadError(f"unknown engine {name!r}; known: {', '.join(sorted(ENGINE_NAMES))}")
-
-
-def _known_sink(name: str) -> str:
-    if name not in INFO.sinks:
-        raise WorkloadError(f"unknown sink {name!r}; veth has: {', '.join(INFO.sinks)}")
-    return name
-
-
 def _check_settings(settings: Settings) -> None:
     """Refuse names that nobody knows, settings a veth never has, and values the kernel could only wrap."""
     for name, value in settings.items():
-        if name not in SETTING_NAMES:
-            raise WorkloadError(f"unknown setting {name!r}; veth has: {', '.join(INFO.factors)}")
-        if name not in INFO.factors:
-            raise CapabilityMissingError(
-                f"veth has no {name}: it is no device with a ring or interrupts; rig 'sim:ixgbe' has it"
-            )
+        catalog.check_setting(catalog.VETH, name)
         if name == "qdisc":
             if value not in QDISC_KINDS:
                 raise WorkloadError(f"veth: unknown qdisc {value!r}; known: {', '.join(QDISC_KINDS)}")
