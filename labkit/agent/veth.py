@@ -115,7 +115,7 @@ class VethHost:
         before = self._current()
         originals = {name: before[name] for name in _closed_over(settings)}
         try:
-            self._write({**before, **settings}, settings)
+            self._write(_target(before, settings), settings)
         except LabError:
             self._write({**before, **originals}, originals)
             raise
@@ -183,10 +183,20 @@ def _closed_over(settings: Mapping[str, Scalar]) -> set[str]:
     return names | set(QDISC_SETTINGS) if names & set(QDISC_SETTINGS) else names
 
 
+def _target(before: Mapping[str, Scalar], settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Where `settings` lead from `before`: a qdisc of another kind takes its own default limit."""
+    fresh = {"qdisc_limit": None, "qdisc_rate_bps": None} if "qdisc" in settings else {}
+    return {**before, **fresh, **settings}
+
+
 def _qdisc(target: Mapping[str, Scalar]) -> Qdisc:
     kind, limit, rate = str(target["qdisc"]), target["qdisc_limit"], target["qdisc_rate_bps"]
-    if kind == "noqueue":
-        return Qdisc(kind=kind)
+    if kind == "noqueue" and limit is not None:
+        raise SettingRefusedError(
+            f"{SENDER}: noqueue keeps no packet, so it has no limit; choose pfifo or bfifo"
+        )
+    if kind != "tbf" and rate is not None:
+        raise SettingRefusedError(f"{SENDER}: qdisc {kind} has no rate; tbf has one")
     if kind == "tbf" and (limit is None or rate is None):
         raise SettingRefusedError(
             f"{SENDER}: qdisc tbf needs qdisc_limit (bytes) and qdisc_rate_bps (bits per second)"
@@ -194,7 +204,7 @@ def _qdisc(target: Mapping[str, Scalar]) -> Qdisc:
     return Qdisc(
         kind=kind,
         limit=None if limit is None else _whole(limit),
-        rate_bps=None if rate is None or kind != "tbf" else _whole(rate),
+        rate_bps=None if rate is None else _whole(rate),
     )
 
 

@@ -43,23 +43,20 @@ def agent_pid(rig: VethRig) -> int:
     return process.pid
 
 
-def networks_of(pid: int) -> set[str]:
-    """Network namespaces that a process holds, by the kernel's name for them."""
-    held = {os.readlink(f"/proc/{pid}/ns/net")}
-    for entry in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            held.add(os.readlink(entry))
-    return {name for name in held if name.startswith("net:")}
-
-
-def networks_in_use() -> set[str]:
-    """Network namespaces of every process that can be seen, by the kernel's name."""
-    found: set[str] = set()
+def session_of(agent: int) -> list[int]:
+    """Processes of the agent's session; a namespace lives only as long as a process or a mount holds it."""
+    found = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
-            with contextlib.suppress(OSError):
-                found |= networks_of(int(process.name))
+            with contextlib.suppress(ProcessLookupError):
+                if os.getsid(int(process.name)) == agent:
+                    found.append(int(process.name))
     return found
+
+
+def pinned_namespaces() -> list[str]:
+    """Namespaces that a mount keeps alive without any process."""
+    return [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if " nsfs " in line]
 
 
 def wait_until(true: Callable[[], bool], what: str) -> None:
@@ -164,12 +161,12 @@ def killed_notebook_leaves_nothing(number: signal.Signals) -> None:
         assert notebook.stdout is not None
         agent = int(notebook.stdout.readline())
         assert notebook.stdout.readline() == "sample\n"
-        held = networks_of(agent) - networks_of(os.getpid())
-        assert len(held) == 2
+        assert session_of(agent) == [agent]
+        pinned = pinned_namespaces()
         notebook.send_signal(number)
         notebook.wait(timeout=PATIENCE_S)
-        wait_until(lambda: not Path(f"/proc/{agent}").exists(), f"agent {agent} outlived its notebook")
-        assert not held & networks_in_use()
+        wait_until(lambda: session_of(agent) == [], f"agent {agent} outlived its notebook")
+        assert pinned_namespaces() == pinned
     finally:
         notebook.kill()
         notebook.wait()
@@ -192,10 +189,10 @@ def test_20_killed_notebooks_leave_nothing() -> None:
 def killed_agent_leaves_nothing() -> None:
     with VethRig() as rig:
         agent = agent_pid(rig)
-        held = networks_of(agent) - networks_of(os.getpid())
+        pinned = pinned_namespaces()
         os.kill(agent, signal.SIGKILL)
-    wait_until(lambda: not Path(f"/proc/{agent}").exists(), "a killed agent stays")
-    assert not held & networks_in_use()
+    wait_until(lambda: session_of(agent) == [], "a killed agent stays")
+    assert pinned_namespaces() == pinned
 
 
 def test_killed_agent_leaves_no_namespace() -> None:
