@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from labkit.traffic.flows import udp_flow
 from pyroute2 import IPRoute
 
 from labkit.agent import launch
 from labkit.linux import namespaces
 from labkit.records import Sample, Workload
 from labkit.rigs.veth import VethRig
+from labkit.traffic.flows import udp_flow
 
 pytestmark = pytest.mark.network
 SENDMMSG = Workload(flow=udp_flow(frame_bytes=60, flows=16), engine="sendmmsg")
