@@ -202,9 +202,9 @@ def test_ended_process_leaves_all_finished_rows(
     assert len(meter.calls) == 96
 
 
-def end_after(calls: int, store: Store, sent: signal.Signals) -> int:
+def end_after(calls: int, store: Store, sent: signal.Signals, *options: str) -> int:
     """Sweep in a process of its own and end it by `sent` within measurement `calls`; its exit code."""
-    command = [sys.executable, "-m", "tests.sweep_fakes", store.place]
+    command = [sys.executable, "-m", "tests.sweep_fakes", store.place, *options]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdin is not None
         assert child.stdout is not None
