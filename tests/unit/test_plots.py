@@ -165,7 +165,8 @@ def test_rooms_are_light_until_used() -> None:
         "import sys, labkit, labkit.plots, labkit.analysis, labkit.results, labkit.experiment;"
         "print(*sorted(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], timeout=30, check=True, capture_output=True, text=True)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, timeout=30, check=True, capture_output=True, text=True)
     loaded = set(done.stdout.split())
     assert "labkit.plots" in loaded
     assert loaded & heavy == set()
