@@ -86,7 +86,7 @@ def _gap_notes(
 ) -> list[dict[str, Any]]:
     """Mark the foot of the plot where a line has no point."""
     notes = []
-    for x, level in zip(_axis_values(levels), levels, strict=True):
+    for place, level in enumerate(levels):
         told = []
         for name, line in series.items():
             point = line.get(level)
@@ -94,7 +94,11 @@ def _gap_notes(
                 reason = (point.reason if point else None) or "not measured"
                 told.append(f"{level_text(name)}: {reason}" if by else reason)
         if told:
-            notes.append(look.gap_note(x, 0, "<br>".join(told), yref="y domain", yanchor="bottom"))
+            notes.append(
+                look.gap_note(
+                    level if _even(levels) else place, 0, "<br>".join(told), yref="y domain", yanchor="bottom"
+                )
+            )
     return notes
 
 

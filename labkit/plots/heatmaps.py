@@ -117,15 +117,16 @@ def _hover(cells: Pivot, cell: Cell, x: Scalar, y: Scalar) -> str:
 
 def _gap_notes(cells: Pivot, xref: str, yref: str) -> list[dict[str, Any]]:
     return [
-        look.gap_note(level_text(x), level_text(y), cell.reason or "no value", xref=xref, yref=yref)
-        for y, row in zip(cells.y_levels, cells.cells, strict=True)
-        for x, cell in zip(cells.x_levels, row, strict=True)
+        look.gap_note(column, row, cell.reason or "no value", xref=xref, yref=yref)
+        for row, line in enumerate(cells.cells)
+        for column, cell in enumerate(line)
         if drawable(cell.value) is None
     ]
 
 
 def _heading(text: str, middle: float) -> dict[str, Any]:
-    place = {"x": middle, "y": 1.0, "xref": "paper", "yref": "paper", "yanchor": "bottom"}
+    place: dict[str, Any] = {"x": middle, "y": 1.0, "xref": "paper", "yref": "paper"}
+    place |= {"xanchor": "center", "yanchor": "bottom"}
     return {**place, "text": text, "showarrow": False, "font": {"size": 14, "color": look.INK}}
 
 

@@ -67,7 +67,8 @@ def value_text(number: float | None, name: str) -> str:
         return f"{number:+.2f} %"
     for size, prefix in SI_PREFIXES:
         if abs(number) >= size:
-            return f"{number / size:.3g} {prefix}"
+            # '#' keeps the zeros of 5.50, and a bare point behind 550
+            return f"{number / size:#.3g}".removesuffix(".") + f" {prefix}"
     return f"{number:.4g}"
 
 

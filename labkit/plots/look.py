@@ -47,7 +47,11 @@ def categories(heading: str, texts: list[str], **more: Any) -> dict[str, Any]:
 
 
 def gap_note(x: Any, y: Any, reason: str, **where: Any) -> dict[str, Any]:
-    """Small word where a point is missing, with the reason on hover."""
+    """Small word where a point is missing, with the reason on hover.
+
+    On a category axis the place is the category's number: plotly reads the text of one, such as
+    "512", as a number too.
+    """
     return {
         "x": x,
         "y": y,

@@ -65,8 +65,8 @@ def test_failed_point_is_a_gap_in_the_heat_map_with_its_reason() -> None:
     assert REASON in trace["customdata"][1][0]
     assert "95 % interval" in trace["customdata"][0][0]
     assert [(note["x"], note["y"], note["hovertext"]) for note in figure["layout"]["annotations"]] == [
-        ("1", "768", REASON),
-        ("30", "768", REASON),
+        (0, 1, REASON),
+        (1, 1, REASON),
     ]
 
 
@@ -148,12 +148,8 @@ def test_third_factor_is_not_averaged_away() -> None:
 
 
 def test_words_on_figures() -> None:
-    assert [value_text(number, "pps") for number in (5362722.0, 186.47, 0.0, None)] == [
-        "5.36 M",
-        "186.5",
-        "0",
-        "",
-    ]
+    shown = {5362722.0: "5.36 M", 5.5e6: "5.50 M", 5.5e8: "550 M", 186.47: "186.5", 0.0: "0", None: ""}
+    assert {number: value_text(number, "pps") for number in shown} == shown
     assert [level_text(level) for level in (True, False, None, 0.5, 64, "fq")] == [
         "on", "off", "default", "0.5", "64", "fq",
     ]  # fmt: skip
