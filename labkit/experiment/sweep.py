@@ -108,7 +108,7 @@ class Sweep:
         gaps : bool
             Record what this rig cannot do as gaps instead of raising before the first trial.
         resume : bool
-            Continue the newest unfinished sweep of the same plan, rig and workload.
+            Continue the newest unfinished sweep of the same plan, rig and workload; gaps count as done.
 
         Raises
         ------

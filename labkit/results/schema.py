@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import JSON, ForeignKey, MetaData, UniqueConstraint
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy import JSON, ForeignKey, UniqueConstraint
+from sqlalchemy.orm import DeclarativeBase, Mapped, declared_attr, mapped_column
 
 STORE_VERSION: Final = 1
 
@@ -15,7 +15,6 @@ State: TypeAlias = Literal["running", "finished", "cancelled", "failed"]
 class Base(DeclarativeBase):
     """All tables of the store."""
 
-    metadata = MetaData()
     type_annotation_map = {dict[str, Any]: JSON, list[Any]: JSON}  # noqa: RUF012 - SQLAlchemy's own protocol
 
 
@@ -42,17 +41,25 @@ class SweepRow(Base):
     state: Mapped[str]
 
 
-class TrialRow(Base):
-    """One finished trial; the columns beside the record serve queries."""
-
-    __tablename__ = "trials"
-    __table_args__ = (UniqueConstraint("sweep_id", "point", "repeat"),)
+class PlaceInPlan:
+    """Columns of what took a place of the plan; nothing takes one twice."""
 
     id: Mapped[int] = mapped_column(primary_key=True)
     sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"))
     point: Mapped[int]
     repeat: Mapped[int]
     levels: Mapped[dict[str, Any]]
+
+    @declared_attr.directive
+    def __table_args__(cls) -> tuple[UniqueConstraint, ...]:  # noqa: N805 - a class, says SQLAlchemy
+        return (UniqueConstraint("sweep_id", "point", "repeat"),)
+
+
+class TrialRow(PlaceInPlan, Base):
+    """One finished trial; the columns beside the record serve queries."""
+
+    __tablename__ = "trials"
+
     engine: Mapped[str]
     pps: Mapped[float | None]
     ns_per_packet: Mapped[float | None]
@@ -60,16 +67,10 @@ class TrialRow(Base):
     samples: Mapped[list[Any]]
 
 
-class GapRow(Base):
+class GapRow(PlaceInPlan, Base):
     """One trial that could not be measured, and why."""
 
     __tablename__ = "gaps"
-    __table_args__ = (UniqueConstraint("sweep_id", "point", "repeat"),)
 
-    id: Mapped[int] = mapped_column(primary_key=True)
-    sweep_id: Mapped[int] = mapped_column(ForeignKey("sweeps.id"))
-    point: Mapped[int]
-    repeat: Mapped[int]
-    levels: Mapped[dict[str, Any]]
     error: Mapped[str]
     reason: Mapped[str]

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from labkit.errors import LabError, ResultIncompatibleError, WorkloadError
-from labkit.records import SCHEMA_VERSION, Gap, Scalar, Trial
+from labkit.records import SCHEMA_VERSION, Gap, Trial
 from labkit.results.database import Database
 from labkit.results.results import Measured, Missed, Results
 from labkit.results.schema import GapRow, State, SweepRow, TrialRow
@@ -179,10 +179,7 @@ def _identity(rig: str, plan: Mapping[str, Any], workload: Mapping[str, Any]) ->
 def _trial_row(sweep_id: int, row: Measured) -> TrialRow:
     trial = row.trial
     return TrialRow(
-        sweep_id=sweep_id,
-        point=row.point,
-        repeat=row.repeat,
-        levels=row.levels,
+        **_place(sweep_id, row),
         engine=trial.engine,
         pps=trial.pps,
         ns_per_packet=trial.ns_per_packet,
@@ -192,14 +189,11 @@ def _trial_row(sweep_id: int, row: Measured) -> TrialRow:
 
 
 def _gap_row(sweep_id: int, miss: Missed) -> GapRow:
-    return GapRow(
-        sweep_id=sweep_id,
-        point=miss.point,
-        repeat=miss.repeat,
-        levels=miss.levels,
-        error=miss.gap.error,
-        reason=miss.gap.reason,
-    )
+    return GapRow(**_place(sweep_id, miss), error=miss.gap.error, reason=miss.gap.reason)
+
+
+def _place(sweep_id: int, row: Measured | Missed) -> dict[str, Any]:
+    return {"sweep_id": sweep_id, "point": row.point, "repeat": row.repeat, "levels": row.levels}
 
 
 def _measured(row: TrialRow) -> Measured:
@@ -210,13 +204,9 @@ def _measured(row: TrialRow) -> Measured:
             f"{SCHEMA_VERSION}: read them with the newer labkit"
         )
     trial = msgspec.convert({**row.record, "samples": row.samples}, Trial)
-    return Measured(point=row.point, repeat=row.repeat, levels=_levels(row), trial=trial)
+    return Measured(point=row.point, repeat=row.repeat, levels=row.levels, trial=trial)
 
 
 def _missed(row: GapRow) -> Missed:
     gap = Gap(error=row.error, reason=row.reason)
-    return Missed(point=row.point, repeat=row.repeat, levels=_levels(row), gap=gap)
-
-
-def _levels(row: TrialRow | GapRow) -> dict[str, Scalar]:
-    return dict(row.levels)
+    return Missed(point=row.point, repeat=row.repeat, levels=row.levels, gap=gap)
