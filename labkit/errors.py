@@ -9,6 +9,7 @@
     ├── RigBusyError              somebody else holds the rig
     ├── JournalError              the way back could not be written or read
     ├── ResultIncompatibleError   a store or record of another schema
+    ├── ResultUnsavedError        the store took no more; carries everything measured so far
     └── AgentLostError            the agent died; carries what it had measured
 """
 
@@ -76,6 +77,22 @@ class JournalError(LabError):
 
 class ResultIncompatibleError(LabError):
     """A store or record was written by another schema."""
+
+
+class ResultUnsavedError(LabError):
+    """The store took no more; nothing measured is lost while this error is held.
+
+    Parameters
+    ----------
+    message : str
+        Which store, why, and what to do now.
+    results : labkit.results.results.Results
+        Every row of the sweep, the unsaved one last.
+    """
+
+    def __init__(self, message: str, *, results: Any) -> None:
+        super().__init__(message)
+        self.results = results
 
 
 class AgentLostError(LabError):

@@ -89,7 +89,7 @@ class Traffic(Protocol):
         ...
 
 
-class Workload(msgspec.Struct, frozen=True, kw_only=True):
+class Workload(msgspec.Struct, frozen=True):
     """What is sent and how.
 
     Attributes

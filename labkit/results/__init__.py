@@ -1,1 +1,1 @@
-"""Results: published figures, and those that the lab measured."""
+"""What was measured, kept: schema, store, results in memory. Importing the room loads nothing."""

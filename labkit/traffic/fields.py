@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, TypeAlias
 
 from labkit.errors import WorkloadError
 from labkit.traffic.patch import Place

@@ -28,7 +28,9 @@ def measure() -> Iterator[Figure]:
     yield absolute("veth rig up", median(rig_up_ms), "ms", at_most=1000)
     with veth.VethRig() as rig:
         rig.run(WORKLOAD, duration_s=0.5)
-        yield absolute("work around a trial, settling included", median(lambda: around_ms(rig)), "ms", at_most=50)
+        yield absolute(
+            "work around a trial, settling included", median(lambda: around_ms(rig)), "ms", at_most=50
+        )
         yield compare_pairs(
             lambda: ns_per_packet(rig, veth.SAMPLE_EVERY_NS),
             lambda: ns_per_packet(rig, NEVER_NS),
@@ -44,7 +46,9 @@ def median(run: Callable[[], float]) -> float:
 
 def import_ms() -> float:
     """Milliseconds of `import labkit` in a fresh interpreter."""
-    told = subprocess.run([sys.executable, "-c", IMPORT], check=True, capture_output=True, text=True, timeout=60)
+    told = subprocess.run(
+        [sys.executable, "-c", IMPORT], check=True, capture_output=True, text=True, timeout=60
+    )
     return float(told.stdout)
 
 

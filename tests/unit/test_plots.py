@@ -1,0 +1,170 @@
+"""Figures: axes named with units, gaps that stay gaps, JSON that any reader takes."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from labkit import plots
+from labkit.analysis.pivot import table
+from labkit.errors import WorkloadError
+from labkit.plots.labels import TITLES, level_text, title, value_text
+from labkit.records import SETTING_NAMES, WORKLOAD_FACTORS, Gap
+from labkit.results.results import Measured, Missed, Results
+from tests.sweep_fakes import trial
+
+REASON = "tx_ring 768 refused: only powers of two"
+
+
+def results(**changes: Any) -> Results:
+    """Rings 512, 768, 1024 at two coalescing times; 768 failed."""
+    rows, gaps = [], []
+    for ring in (512, 768, 1024):
+        for usecs in (1, 30):
+            levels = {"tx_ring": ring, "rx_usecs": usecs}
+            if ring == 768:
+                gaps.append(Missed(point=0, repeat=0, levels=levels, gap=Gap(error="E", reason=REASON)))
+                continue
+            for repeat, pps in enumerate((4e6 + ring, 4.1e6 + ring)):
+                measured = trial(pps=pps, settings=levels)
+                rows.append(Measured(point=0, repeat=repeat, levels=levels, trial=measured))
+    values: dict[str, Any] = {
+        "sweep_id": None,
+        "rig": "fake",
+        "state": "finished",
+        "factors": {"tx_ring": (512, 768, 1024), "rx_usecs": (1, 30)},
+        "rows": tuple(rows),
+        "gaps": tuple(gaps),
+        "environment": {},
+    }
+    return Results(**{**values, **changes})
+
+
+def drawn(figure: Any) -> Any:
+    """Decode the figure as a strict reader would: NaN and Infinity are no JSON."""
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} in the figure's JSON")
+
+    text = figure.to_json()
+    assert "bdata" not in text  # base64 arrays could hide them
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_failed_point_is_a_gap_in_the_heat_map_with_its_reason() -> None:
+    figure = drawn(plots.heatmap(results(), x="rx_usecs", y="tx_ring"))
+    (trace,) = figure["data"]
+    assert trace["x"] == ["1", "30"]
+    assert trace["y"] == ["512", "768", "1024"]
+    assert trace["z"] == [[4050512.0] * 2, [None] * 2, [4051024.0] * 2]
+    assert REASON in trace["customdata"][1][0]
+    assert "95 % interval" in trace["customdata"][0][0]
+    assert [(note["x"], note["y"], note["hovertext"]) for note in figure["layout"]["annotations"]] == [
+        (0, 1, REASON),
+        (1, 1, REASON),
+    ]
+
+
+def test_failed_point_breaks_the_line_and_is_no_zero() -> None:
+    figure = drawn(plots.lines(results(), x="tx_ring", by="rx_usecs"))
+    assert [trace["name"] for trace in figure["data"]] == ["1", "30"]
+    for trace in figure["data"]:
+        assert trace["y"] == [4050512.0, None, 4051024.0]
+        assert trace["connectgaps"] is False
+        assert trace["error_y"]["array"] == [50000.0, None, 50000.0]
+    (note,) = figure["layout"]["annotations"]
+    assert note["x"] == 768
+    assert note["hovertext"] == f"1: {REASON}<br>30: {REASON}"
+
+
+def test_axes_carry_names_and_units() -> None:
+    layout = drawn(plots.heatmap(results(), x="rx_usecs", y="tx_ring"))["layout"]
+    assert layout["xaxis"]["title"]["text"] == "rx-usecs (µs)"
+    assert layout["yaxis"]["title"]["text"] == "TX ring (descriptors)"
+    assert layout["xaxis"]["type"] == "category"
+    layout = drawn(plots.lines(results().only(rx_usecs=1), x="tx_ring", value="ns_per_packet"))["layout"]
+    assert layout["yaxis"]["title"]["text"] == "time a packet (ns)"
+    assert title("tx_ring_effective") == "TX ring, effective (descriptors)"
+
+
+def test_every_factor_has_a_title() -> None:
+    assert TITLES.keys() >= SETTING_NAMES | WORKLOAD_FACTORS
+
+
+@pytest.mark.parametrize(
+    ("levels", "kind"),
+    [((64, 128, 192), "linear"), ((64, 128, 1024), "category"), (("send", "sendmmsg"), "category")],
+)
+def test_uneven_levels_get_one_step_each(levels: tuple[Any, ...], kind: str) -> None:
+    rows = tuple(Measured(point=0, repeat=0, levels={"batch": level}, trial=trial()) for level in levels)
+    figure = drawn(plots.lines(results(factors={"batch": levels}, rows=rows, gaps=()), x="batch"))
+    assert figure["layout"]["xaxis"]["type"] == kind
+    assert figure["data"][0]["x"] == (list(levels) if kind == "linear" else [str(level) for level in levels])
+
+
+def test_nothing_measured_draws_an_empty_plot() -> None:
+    nothing = results(rows=(), gaps=())
+    assert drawn(plots.heatmap(nothing, x="rx_usecs", y="tx_ring"))["data"][0]["z"] == [[None] * 2] * 3
+    assert drawn(plots.lines(nothing.only(rx_usecs=1), x="tx_ring"))["data"][0]["y"] == [None] * 3
+    bare = results(rows=(), gaps=(), factors={"tx_ring": (), "rx_usecs": ()})
+    assert drawn(plots.heatmap(bare, x="rx_usecs", y="tx_ring"))["data"][0]["z"] == []
+    assert drawn(plots.lines(bare, x="tx_ring"))["data"][0]["y"] == []
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_number_that_json_has_no_word_for_becomes_a_gap(number: float) -> None:
+    cells = table({(1, 256): number, (9, 256): 5.0}, x="rx_usecs", y="tx_ring", value="pps")
+    figure = drawn(plots.heatmap(cells))
+    assert figure["data"][0]["z"] == [[None, 5.0]]
+    drawn(plots.heatmap_pair(cells, cells))
+    levels = {"tx_ring": 512, "rx_usecs": 1}
+    bad = Measured(point=0, repeat=0, levels=levels, trial=trial(pps=number))
+    assert (
+        drawn(plots.lines(results(rows=(bad,)).only(rx_usecs=1), x="tx_ring"))["data"][0]["y"] == [None] * 3
+    )
+
+
+def test_pair_shows_both_tables_on_one_scale_and_the_error_of_each_cell() -> None:
+    published = table({(1, 256): 100.0, (9, 256): 50.0}, x="rx_usecs", y="tx_ring", value="pps")
+    lab = table({(1, 256): 101.0, (9, 256): None}, x="rx_usecs", y="tx_ring", value="pps")
+    figure = drawn(plots.heatmap_pair(published, lab))
+    left, middle, right = figure["data"]
+    assert left["coloraxis"] == middle["coloraxis"] == "coloraxis"
+    assert (left["z"], middle["z"], right["z"]) == ([[100.0, 50.0]], [[101.0, None]], [[1.0, None]])
+    assert right["text"] == [["+1.00 %", ""]]
+    assert right["zmid"] == 0
+    words = [note["text"] for note in figure["layout"]["annotations"]]
+    assert words == ["published", "lab", "gap", "error of lab", "gap"]
+
+
+def test_third_factor_is_not_averaged_away() -> None:
+    with pytest.raises(WorkloadError, match=r"rx_usecs varies too.*only"):
+        plots.lines(results(), x="tx_ring")
+
+
+def test_words_on_figures() -> None:
+    shown = {5362722.0: "5.36 M", 5.5e6: "5.50 M", 5.5e8: "550 M", 186.47: "186.5", 0.0: "0", None: ""}
+    assert {number: value_text(number, "pps") for number in shown} == shown
+    assert [level_text(level) for level in (True, False, None, 0.5, 64, "fq")] == [
+        "on", "off", "default", "0.5", "64", "fq",
+    ]  # fmt: skip
+
+
+def test_rooms_are_light_until_used() -> None:
+    heavy = {"plotly", "pandas", "numpy", "scipy", "sqlalchemy", "tqdm"}
+    code = (
+        "import sys, labkit, labkit.plots, labkit.analysis, labkit.results, labkit.experiment;"
+        "print(*sorted(sys.modules))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, timeout=30, check=True, capture_output=True, text=True)
+    loaded = set(done.stdout.split())
+    assert "labkit.plots" in loaded
+    assert loaded & heavy == set()
+    with pytest.raises(AttributeError):
+        plots.nothing  # noqa: B018
