@@ -11,6 +11,7 @@ from typing import Any
 
 _HOMES = {
     "rig": "labkit.rigs.choose",
+    "known_rigs": "labkit.rigs.catalog",
     "Flow": "labkit.traffic.flows",
     "udp_flow": "labkit.traffic.flows",
     "count": "labkit.traffic.flows",
@@ -19,8 +20,18 @@ _HOMES = {
     "Workload": "labkit.records",
     "Trial": "labkit.records",
     "run_trial": "labkit.experiment.trial",
+    "Plan": "labkit.experiment.plan",
     "Sweep": "labkit.experiment.sweep",
+    "Store": "labkit.results.store",
+    "Results": "labkit.results.results",
+    "published_table": "labkit.results.published",
+    "compare_published": "labkit.experiment.published",
+    "summarise": "labkit.analysis.summary",
+    "summary_frame": "labkit.analysis.summary",
+    "pivot": "labkit.analysis.pivot",
+    "table": "labkit.analysis.pivot",
     "heatmap": "labkit.plots",
+    "heatmap_pair": "labkit.plots",
     "lines": "labkit.plots",
     "finish": "labkit.report.record",
 }

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
 from labkit.errors import WorkloadError
 from labkit.records import Gap, Scalar, Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 2000
@@ -149,6 +152,24 @@ def summarise(
     order = {name: list(results.factors[_factor(name)]) for name in names}
     keys = sorted(rows | gaps, key=lambda key: _place(key, names, order))
     return tuple(_summary(names, key, rows.get(key, []), gaps.get(key, []), value, seed) for key in keys)
+
+
+def summary_frame(
+    results: ResultsLike, by: Sequence[str] = (), value: str = "pps", *, seed: int = 0
+) -> pd.DataFrame:
+    """The same as `summarise` as a pandas table: factors, n, mean, median, low, high, marked, reason."""
+    import pandas as pd
+
+    columns = ("n", "mean", "median", "low", "high")
+    return pd.DataFrame(
+        {
+            **point.levels,
+            **{name: getattr(point.estimate, name, None) for name in columns},
+            "marked": point.marked,
+            "reason": point.reason,
+        }
+        for point in summarise(results, by, value, seed=seed)
+    )
 
 
 def _refuse_unknown(results: ResultsLike, names: Sequence[str], value: str) -> None:
