@@ -17,7 +17,7 @@ namespace {
 constexpr int kSendBufferBytes = 4 << 20;
 
 // A full buffer makes a call sleep; it must wake to look at the stop flag, which acts within 10 ms.
-// 4 ms is one tick at HZ=250.
+// 4 ms is one tick at HZ=250, which the kernel may stretch to two.
 constexpr suseconds_t kSendTimeoutUs = 4'000;
 
 [[noreturn]] void fail(const std::string& what) {

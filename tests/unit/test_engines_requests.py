@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from labkit._native import Progress, StopFlag
@@ -74,3 +77,11 @@ def test_engine_is_chosen_by_name(name: str) -> None:
 def test_unknown_engine_lists_those_that_exist() -> None:
     with pytest.raises(WorkloadError, match=r"no engine is called 'warp'; there are: send, sendmmsg"):
         choose("warp")
+
+
+def test_engines_stay_lean_for_the_agent() -> None:
+    code = "import labkit.engines.choose, labkit.engines.reference, sys; print(*sys.modules)"
+    said = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
+    assert not {"numpy", "pandas", "scapy", "pyroute2", "sqlalchemy", "scipy"} & set(said.stdout.split())

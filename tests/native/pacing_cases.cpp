@@ -1,0 +1,91 @@
+#include <limits>
+
+#include "fakes.h"
+#include "harness.h"
+
+using labkit::EndedBy;
+using labkit::Pacer;
+
+namespace {
+
+labkit::TxConfig paced(double rate_pps, double duration_s, std::uint32_t batch) {
+    labkit::TxConfig config = asked_for(batch, std::nullopt);
+    config.rate_pps = rate_pps;
+    config.duration_ns = static_cast<std::int64_t>(duration_s * 1e9);
+    return config;
+}
+
+}  // namespace
+
+CASE(fractional_rates_come_out_right_at_any_batch) {
+    for (const std::uint32_t batch : {1U, 64U, 1024U}) {
+        Bench slow;
+        const std::uint64_t frames = slow.run(paced(10.5, 10, batch), 3).sent;
+        CLAIM(frames >= 104 && frames <= 106);
+        CLAIM(slow.report.ended_by == EndedBy::kDuration);
+        Bench slower;
+        EQUAL(slower.run(paced(0.5, 4, batch), 3).sent, 2U);
+    }
+}
+
+CASE(high_rates_keep_the_batch_and_the_rate) {
+    Bench bench;
+    const labkit::TxReport& report = bench.run(paced(150'000, 1, 64), 3);
+    CLAIM(report.sent >= 149'900 && report.sent <= 150'100);
+    EQUAL(bench.kernel.asked.front(), 64U);
+}
+
+CASE(batch_holds_a_millisecond_of_the_rate_at_most) {
+    EQUAL(Pacer(0.5, 0, 64).burst(), 1U);
+    EQUAL(Pacer(10'000, 0, 64).burst(), 10U);
+    EQUAL(Pacer(1e9, 0, 64).burst(), 64U);
+}
+
+CASE(late_sender_catches_up_with_the_bucket_only) {
+    Pacer pacer(100'000, 0, 1);
+    pacer.took(1, 1'000'000'000);  // a second late
+    EQUAL(pacer.due_ns(), 990'000'000);
+    pacer.took(1, 1'000'000'001);
+    EQUAL(pacer.due_ns(), 990'010'000);
+}
+
+CASE(short_delay_is_made_up_for_whole) {
+    Pacer pacer(1'000, 0, 1);
+    pacer.took(1, 5'000'000);
+    EQUAL(pacer.due_ns(), 1'000'000);
+}
+
+CASE(long_gap_looks_at_the_stop_flag_every_five_ms) {
+    Bench bench;
+    bench.clock.on_time = [&](std::int64_t now) {
+        if (now >= 3'000'000'000) bench.stop.set();
+    };
+    const labkit::TxReport& report = bench.run(paced(0.01, 1'000, 64), 3);
+    CLAIM(report.ended_by == EndedBy::kStop);
+    EQUAL(report.sent, 1U);
+    CLAIM(bench.clock.ns <= 3'000'000'000 + labkit::kLookNs);
+    CLAIM(bench.clock.longest_sleep_ns <= labkit::kLookNs);
+}
+
+CASE(paced_run_lasts_its_duration_and_reports_its_last_call) {
+    Bench bench;
+    const labkit::TxReport& report = bench.run(paced(1, 2.5, 1), 3);
+    EQUAL(report.sent, 3U);
+    EQUAL(bench.clock.ns, report.start_ns + 2'500'000'000);
+    EQUAL(report.end_ns, report.start_ns + 2'000'000'000 + bench.kernel.frame_ns);
+}
+
+CASE(refused_frames_use_their_turn) {
+    Bench bench;
+    bench.kernel.bad = {{0, EMSGSIZE}};
+    const labkit::TxReport& report = bench.run(paced(100, 1, 8), 2);
+    EQUAL(report.sent, 50U);
+    EQUAL(report.refused, 50U);
+}
+
+CASE(rate_that_is_no_rate_is_refused) {
+    THROWS(std::invalid_argument, Pacer(0, 0, 1));
+    THROWS(std::invalid_argument, Pacer(-1, 0, 1));
+    THROWS(std::invalid_argument, Pacer(std::numeric_limits<double>::quiet_NaN(), 0, 1));
+    THROWS(std::invalid_argument, Pacer(std::numeric_limits<double>::infinity(), 0, 1));
+}

@@ -1,0 +1,98 @@
+// The real loops on an interface of a private network; its number is the program's argument.
+#include <chrono>
+#include <system_error>
+#include <thread>
+
+#include "harness.h"
+#include "tx.h"
+
+using labkit::EndedBy;
+
+namespace {
+
+// Frames of 60, 61, ... bytes, and one too short for a header where asked.
+labkit::FrameTable frames(std::size_t number, std::optional<std::size_t> bad = std::nullopt) {
+    std::vector<std::uint64_t> offsets;
+    std::vector<std::uint32_t> lengths;
+    std::uint64_t end = 0;
+    for (std::size_t i = 0; i < number; ++i) {
+        const std::uint32_t length = i == bad ? 13 : static_cast<std::uint32_t>(60 + i % 200);
+        offsets.push_back(end);
+        lengths.push_back(length);
+        end += length;
+    }
+    const std::vector<std::uint8_t> block(end, 0x02);
+    return labkit::FrameTable(block.data(), block.size(), offsets, lengths);
+}
+
+labkit::TxConfig config(std::uint32_t batch, std::optional<std::uint64_t> count) {
+    labkit::TxConfig asked;
+    asked.ifindex = harness::argument();
+    asked.batch = batch;
+    asked.count = count;
+    return asked;
+}
+
+}  // namespace
+
+CASE(every_batch_and_table_size_sends_its_count) {
+    for (const std::uint32_t batch : {1U, 2U, 63U, 64U, 1024U}) {
+        for (const std::size_t size : {1UL, 2UL, 65UL, 1500UL}) {
+            labkit::StopFlag stop;
+            labkit::Progress progress;
+            const labkit::TxReport report =
+                labkit::tx_sendmmsg(frames(size), config(batch, 1501), stop, progress);
+            EQUAL(report.sent, 1501U);
+            EQUAL(report.calls, (1501U + batch - 1) / batch);
+            EQUAL(progress.sent(), 1501U);
+        }
+    }
+}
+
+CASE(send_sends_its_count) {
+    labkit::StopFlag stop;
+    labkit::Progress progress;
+    const labkit::TxReport report = labkit::tx_send(frames(7), config(1, 500), stop, progress);
+    EQUAL(report.sent, 500U);
+    EQUAL(report.calls, 500U);
+}
+
+CASE(bad_frame_is_skipped_wherever_it_lies) {
+    for (const std::size_t bad : {0UL, 10UL, 63UL}) {
+        labkit::StopFlag stop;
+        labkit::Progress progress;
+        const labkit::TxReport report = labkit::tx_sendmmsg(frames(64, bad), config(64, 128), stop, progress);
+        EQUAL(report.sent, 126U);
+        EQUAL(report.refused_by_errno.at(EINVAL), 2U);
+    }
+}
+
+CASE(stop_from_another_thread_ends_the_run) {
+    labkit::StopFlag stop;
+    labkit::Progress progress;
+    std::thread other([&] {
+        while (progress.sent() < 1'000) std::this_thread::yield();
+        stop.set();
+    });
+    labkit::TxConfig asked = config(64, std::nullopt);
+    asked.duration_ns = 30'000'000'000;
+    const labkit::TxReport report = labkit::tx_sendmmsg(frames(64), asked, stop, progress);
+    other.join();
+    CLAIM(report.ended_by == EndedBy::kStop);
+    CLAIM(report.sent >= 1'000);
+    CLAIM(report.cpu_ns > 0);
+}
+
+CASE(impossible_requests_leave_nothing_open) {
+    labkit::StopFlag stop;
+    labkit::Progress progress;
+    labkit::TxConfig nowhere = config(1, 1);
+    nowhere.ifindex = 4321;
+    THROWS(std::system_error, labkit::tx_send(frames(1), nowhere, stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_send(frames(1), config(2, 1), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_sendmmsg(frames(1), config(0, 1), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_sendmmsg(frames(1), config(1025, 1), stop, progress));
+    labkit::TxConfig unpinnable = config(1, 1);
+    unpinnable.cpu = 100'000;
+    THROWS(std::invalid_argument, labkit::tx_send(frames(1), unpinnable, stop, progress));
+}
