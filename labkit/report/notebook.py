@@ -19,7 +19,7 @@ def cells(path: str | Path) -> list[Any]:
     try:
         read = _READ(path, as_version=4)
         return [cell for cell in read.cells if PAPERMILL_NOTE not in tags(cell)]
-    except (AttributeError, NotJSONError, nbformat.ValidationError) as error:
+    except (AttributeError, KeyError, TypeError, NotJSONError, nbformat.ValidationError) as error:
         raise ValueError(f"no notebook: {error}") from error
 
 

@@ -64,14 +64,17 @@ def boolean(text: str) -> bool:
 
 
 def guess(text: str) -> Scalar:
-    """Return `text` as the bool, int or float that it spells, else as it is."""
-    if text.strip().lower() in WORDS:
-        return WORDS[text.strip().lower()]
-    for spell in (lambda: int(text, 16 if text.lower().startswith("0x") else 10), lambda: float(text)):
-        try:
-            number: int | float = spell()
-        except ValueError:
-            continue
-        # "nan", "inf" and "infinity" are words here: no knob takes them
-        return number if any(character.isdigit() for character in text) else text
-    return text
+    """Return `text` as the bool, int or float that it spells (``1e3`` is 1000), else as it is."""
+    word = text.strip().lower()
+    if word in WORDS:
+        return WORDS[word]
+    if not any(character.isdigit() for character in word):
+        return text  # "nan" and "infinity" are words here: no knob takes them
+    try:
+        return float(word) if "." in word else integer(word)
+    except ValueError:
+        pass
+    try:
+        return float(word)
+    except ValueError:
+        return text
