@@ -19,13 +19,16 @@ from labkit.cli.options import examples, traffic
 @click.option("--vlan", type=int, help="802.1Q VLAN id of one tag.")
 @click.option("--ipv6", is_flag=True, help="IPv6 instead of IPv4.")
 @click.option(
-    "--vary", multiple=True, metavar="FIELD=VALUES", help="Vary a field, as in UDP.sport=1024,1025."
+    "--vary",
+    multiple=True,
+    metavar="FIELD=VALUES",
+    help="Vary a field, as in UDP.dport=9,10 or IP.src=192.0.2.1:64.",
 )
 @click.option("--seed", type=int, help="Seed of the random fields.")
 @click.option("--show", "shown", type=click.IntRange(0), default=1, show_default=True, help="Frames to dump.")
 @json_option
 def command(
-    frame_bytes: int,
+    frame_bytes: int | None,
     flows: int,
     vlan: int | None,
     ipv6: bool,
@@ -39,7 +42,7 @@ def command(
         frame_bytes=frame_bytes,
         flows=flows,
         vlan=vlan,
-        ipv6=ipv6 or None,
+        ipv6=ipv6,
         vary=rooms.parse_vary(vary) or None,
         seed=seed,
     )

@@ -26,7 +26,7 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 
 traffic: Callable[[Command], Command] = together(
-    click.option("--frame-bytes", type=int, default=60, show_default=True, help="Frame length without FCS."),
+    click.option("--frame-bytes", type=int, help="Frame length without FCS.  [default: 60]"),
     click.option("--flows", type=int, default=64, show_default=True, help="Distinct UDP flows."),
 )
 

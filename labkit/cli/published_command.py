@@ -2,45 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from labkit.cli import rooms, show
 from labkit.cli.options import as_json as json_option
 from labkit.cli.options import examples
+from labkit.errors import WorkloadError
+
+COMPARED: Final = "ixgbe_ring_coalesce"
+"""The published table that the lab's law is put beside."""
 
 
-@click.command("published", epilog=examples("labkit published", "labkit published --check --json"))
-@click.argument("table_name", metavar="[TABLE]", required=False)
-@click.option(
-    "--check", is_flag=True, help="Put the lab's own numbers and the error of each point beside them."
+@click.command(
+    "published",
+    epilog=examples(
+        "labkit published", "labkit published gianfar_netperf", "labkit published --check --json"
+    ),
 )
+@click.argument("table_name", metavar="[TABLE]", required=False)
+@click.option("--check", is_flag=True, help=f"Put the lab's numbers and errors beside table {COMPARED}.")
 @json_option
 def command(table_name: str | None, check: bool, as_json: bool) -> None:
-    """Numbers that others published, and how near the lab comes to them."""
-    points = rooms.published_points(table_name)
+    """Numbers that others published, and how near the lab comes to them.
+
+    Without a table's name: which tables there are.
+    """
+    if check:
+        rows = _compared(table_name)
+    elif table_name is None:
+        rows = [{"table": name, "about": about} for name, about in rooms.published_tables().items()]
+    else:
+        rows = rooms.published_rows(table_name)
     if as_json:
-        show.print_json(points if check else [_published_only(point) for point in points])
+        show.print_json(rows)
         return
-    for name in dict.fromkeys(point["table"] for point in points):
-        click.echo(f"\n{name}")
-        click.echo("\n".join(_lines([point for point in points if point["table"] == name], check)))
+    click.echo("\n".join(show.records_table(rows)))
+    if check:
+        worst = max(abs(point["error"]) for point in rows)
+        click.echo(f"{len(rows)} points, error in percent, largest {worst:.3f}")
 
 
-def _published_only(point: dict[str, Any]) -> dict[str, Any]:
-    return {name: point[name] for name in ("table", "setting", "published")}
-
-
-def _lines(points: list[dict[str, Any]], check: bool) -> list[str]:
-    head = ["setting", "published"] + (["lab", "error %", "fitted"] if check else [])
-    rows = []
-    for point in points:
-        setting = point["setting"]
-        words = show.levels_text(setting) if isinstance(setting, dict) else str(setting)
-        row = [words, show.number(point["published"])]
-        if check:
-            fitted = "yes" if point["fitted"] else "no"
-            row += [show.number(point["lab"]), show.number(point["error"], 2), fitted]
-        rows.append(row)
-    return show.table(head, rows)
+def _compared(table_name: str | None) -> list[dict[str, Any]]:
+    """Points of the compared table, of one part of it where `table_name` is a part's name."""
+    points = rooms.compared_points()
+    parts = list(dict.fromkeys(point["table"] for point in points))
+    if table_name in {None, COMPARED}:
+        return points
+    if table_name not in parts:
+        raise WorkloadError(f"nothing to check in table {table_name!r}; there is {COMPARED} with {parts}")
+    return [point for point in points if point["table"] == table_name]

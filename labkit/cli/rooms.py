@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from labkit.records import RigInfo, Scalar, Traffic, Trial, Workload
 from labkit.rigs.base import Rig
 
@@ -55,9 +57,22 @@ def sweep(rig: Rig, workload: Workload, factors: Mapping[str, Sequence[Scalar]],
     return Sweep(rig, workload, factors=factors, **options)
 
 
-def published_points(table: str | None) -> list[dict[str, Any]]:
-    """Points of the published tables beside the lab's own numbers; of one table when it is named."""
-    from labkit.experiment.published import compare  # type: ignore[import-untyped]
+def published_tables() -> dict[str, str]:
+    """Name of each published table and what is in it."""
+    from labkit.results.published import TABLES  # type: ignore[import-untyped]
 
-    points: list[dict[str, Any]] = compare(table)
-    return points
+    return {name: (row.__doc__ or "").strip().splitlines()[0] for name, row in TABLES.items()}
+
+
+def published_rows(table: str) -> list[dict[str, Any]]:
+    """Rows of one published table in the order printed; a WorkloadError names the known tables."""
+    from labkit.results.published import published_table
+
+    return [msgspec.to_builtins(row) for row in published_table(table)]
+
+
+def compared_points() -> list[dict[str, Any]]:
+    """Points that the simulated NIC is compared with, each beside the lab's own number."""
+    from labkit.experiment.published import compare_published  # type: ignore[import-untyped]
+
+    return [point.as_json() for point in compare_published()]

@@ -36,7 +36,7 @@ def command(
     engine: str,
     duration_s: float,
     count: int | None,
-    frame_bytes: int,
+    frame_bytes: int | None,
     flows: int,
     settings: tuple[str, ...],
     unchecked: bool,

@@ -89,6 +89,21 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     ]
 
 
+def records_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lines of a table with one column a name; numbers grouped, what is not known a dash."""
+    return table(list(rows[0]), [[_cell(value) for value in row.values()] for row in rows]) if rows else []
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dict):
+        return levels_text(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return number(value, 0 if value.is_integer() or abs(value) >= 1000 else 3)
+    return number(value) if value is None or isinstance(value, int) else str(value)
+
+
 def hex_lines(frame: bytes) -> list[str]:
     """Frame as offset, sixteen bytes, and their printable characters a line."""
     lines = []

@@ -43,7 +43,7 @@ def command(
     seed: int,
     gaps: bool,
     resume: bool,
-    frame_bytes: int,
+    frame_bytes: int | None,
     flows: int,
     as_json: bool,
     **others: Any,

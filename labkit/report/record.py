@@ -146,7 +146,7 @@ def read(path: Path) -> RunRecord:
 
 def _shown(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:,.0f}".replace(",", " ") if abs(value) >= 1000 else f"{value:.4g}"
     if isinstance(value, list):
         return ", ".join(_shown(entry) for entry in value)
     if isinstance(value, dict):
