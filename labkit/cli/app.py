@@ -58,9 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.Abort:
         click.echo("labkit: interrupted; nothing is left running", err=True)
         sys.exit(INTERRUPTED)
-    except LabError as error:
+    except (LabError, OSError) as error:  # a folder that cannot be written is no fault of labkit's
         if "--debug" in given:
             traceback.print_exc()
         click.echo(f"labkit: {error}", err=True)
-        sys.exit(error.exit_code)
+        sys.exit(getattr(error, "exit_code", 1))
     sys.exit(code if isinstance(code, int) else 0)

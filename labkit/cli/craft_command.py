@@ -48,12 +48,14 @@ def command(
     )
     frames = flow.table()
     dumped = [frames.frame(index) for index in range(min(shown, len(frames)))]
+    description = flow.describe()
     if as_json:
         show.print_json(
-            {"flow": flow.describe(), "count": len(frames), "frames": [frame.hex() for frame in dumped]}
+            {"flow": description, "count": len(frames), "frames": [frame.hex() for frame in dumped]}
         )
         return
     click.echo(f"{len(frames)} frames of {frames.shortest_bytes} to {frames.longest_bytes} bytes")
+    click.echo(str(description["packet"]))
     for index, frame in enumerate(dumped):
         click.echo(f"\nframe {index}, {len(frame)} bytes")
         click.echo("\n".join(show.hex_lines(frame)))

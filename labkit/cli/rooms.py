@@ -21,7 +21,7 @@ def open_rig(name: str, parameters: Mapping[str, object]) -> Rig:
 
 def known_rigs() -> Sequence[RigInfo]:
     """Every rig of this version."""
-    from labkit.rigs.choose import known_rigs
+    from labkit.rigs.catalog import known_rigs  # type: ignore[import-untyped]
 
     known: Sequence[RigInfo] = known_rigs()
     return known

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
 
 from labkit.records import Trial
+
+DASH: Final = "\N{EN DASH}"
+"""Stands where a value is not known."""
 
 
 def print_json(value: object) -> None:
@@ -19,7 +22,7 @@ def print_json(value: object) -> None:
 
 def number(value: float | None, digits: int = 0) -> str:
     """Group the digits of `value`; a dash when it is not known."""
-    return "–" if value is None else f"{value:,.{digits}f}".replace(",", " ")  # noqa: RUF001 - typographic dash
+    return DASH if value is None else f"{value:,.{digits}f}".replace(",", " ")
 
 
 def trial_text(trial: Trial) -> str:
@@ -77,16 +80,15 @@ def _speeds(trials: Sequence[Trial]) -> list[str]:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a table, first column to the left, the others to the right."""
-    cells = [list(head), *(list(row) for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
-    return [
-        "  ".join(
-            text.ljust(width) if column == 0 else text.rjust(width)
-            for column, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
+    """Lines of a table, numbers to the right, words to the left."""
+    columns = list(zip(head, *rows, strict=True))
+    return [" ".join(line).rstrip() for line in zip(*(_aligned(column) for column in columns), strict=True)]
+
+
+def _aligned(column: Sequence[str]) -> list[str]:
+    width = max(len(text) for text in column) + 1
+    numeric = all(text == DASH or text.lstrip("-")[:1].isdigit() for text in column[1:])
+    return [text.rjust(width) if numeric else text.ljust(width) for text in column]
 
 
 def records_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:

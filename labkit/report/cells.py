@@ -10,6 +10,7 @@ from typing import Any, Final
 from nbconvert import filters
 
 PLOTLY: Final = "application/vnd.plotly.v1+json"
+WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 _DEFAULT_HEIGHT_PX: Final = 450
 _HIGHLIGHTER: Any = filters.Highlight2HTML
 _WITHOUT_COLOUR: Any = filters.strip_ansi
@@ -23,6 +24,7 @@ class CellPage:
         self._highlight: Any = _HIGHLIGHTER()
         self._renderers: dict[str, Callable[[Any], str]] = {
             PLOTLY: self._figure,
+            WIDGET: lambda _: "<p class='run'>a widget: it works in JupyterLab only</p>",
             "text/html": _joined,
             "image/svg+xml": _joined,
             "image/png": lambda data: _image("png", data),
@@ -54,6 +56,8 @@ class CellPage:
             return _text(_without_redrawn(_joined(output.text)), output.name)
         if output.output_type == "error":
             return _text("\n".join(output.traceback) or f"{output.ename}: {output.evalue}", "error")
+        if WIDGET in output.data and _is_progress(output.data):
+            return ""
         for mime, renderer in self._renderers.items():
             if mime in output.data:
                 return f"<div class='output'>{renderer(output.data[mime])}</div>"
@@ -74,6 +78,11 @@ class CellPage:
         )
         self._plotly_embedded = True
         return f"<div class='figure'>{drawn}</div>"
+
+
+def _is_progress(data: Mapping[str, Any]) -> bool:
+    """Whether a widget is tqdm's bar, which has nothing to say once the run is over."""
+    return "%|" in _joined(data.get("text/plain", ""))
 
 
 def _joined(data: Any) -> str:

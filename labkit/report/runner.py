@@ -80,8 +80,8 @@ def _execute(job: Job, cell_limit_s: float, progress: bool) -> str | None:
         PapermillExecutionError: lambda error: f"{error.ename}: {error.evalue}{place()}",
         CellTimeoutError: lambda _: f"a cell took longer than {cell_limit_s:g} s{place()}",
         DeadKernelError: lambda _: f"the kernel died{place()}",
-        # what jupyter_client raises when a kernel dies before its first word
-        RuntimeError: lambda error: f"the kernel did not start: {error}",
+        # what nbclient raises when a kernel says nothing at its start
+        RuntimeError: lambda error: f"the kernel failed: {error}{place()}",
     }
     # plotly's other renderers write a copy of plotly.js, or its web address, into the notebook
     environment = {RECORD_VARIABLE: str(job.record.resolve()), "PLOTLY_RENDERER": "plotly_mimetype"}

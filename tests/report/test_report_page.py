@@ -16,6 +16,12 @@ for _ in range(2):
 """
 TABLE = "import pandas as pd\npd.DataFrame({'pps': [1.0, 2.0]}, index=['a', 'b'])"
 WORDS = "import sys\nprint('plain <text>')\nprint('10%\\r50%\\rdone', file=sys.stderr)"
+WIDGETS = """
+import ipywidgets
+from tqdm.auto import tqdm
+for _ in tqdm([1], desc="bar of a sweep"): pass
+ipywidgets.IntSlider(value=42)
+"""
 MARKUP = "from IPython.display import HTML\nHTML('<b>bold</b>')"
 FINISH = "from labkit.report import finish\nfinish(median_pps=1234567.0, note='<script>')"
 
@@ -56,7 +62,7 @@ def page(notebook: Make, run: Run, report_cache: dict[str, str]) -> str:
     """One report of two notebooks with figures, made once for the module."""
     if not report_cache:
         first = notebook(FIGURES, TABLE, WORDS, FINISH, name="first")
-        second = notebook(FIGURES, MARKUP, "1 / 0", name="second")
+        second = notebook(FIGURES, MARKUP, WIDGETS, "1 / 0", name="second")
         report_cache["page"] = run([first, second]).html.read_text()
     return report_cache["page"]
 
@@ -95,7 +101,7 @@ def test_prose_tables_text_and_errors_are_visible(page: str) -> None:
 
 
 def test_code_is_collapsed_except_where_it_failed(page: str) -> None:
-    assert page.count("<details class='code'>") == 8
+    assert page.count("<details class='code'>") == 9
     assert page.count("<details class='code' open>") == 1
 
 
@@ -108,10 +114,17 @@ def test_head_and_sections_say_what_ran_and_how_it_ended(page: str) -> None:
     assert "median pps" in page
     assert "1 234 567" in page
     assert "<td style='text-align:left'>&lt;script&gt;</td>" in page
-    assert "ZeroDivisionError: division by zero (cell 5 of 5: 1 / 0)" in page
+    assert "ZeroDivisionError: division by zero (cell 6 of 6: 1 / 0)" in page
     assert "papermill" not in page
 
 
 def test_page_adapts_to_dark_screens_and_paper(page: str) -> None:
     assert "prefers-color-scheme: dark" in page
     assert "@media print" in page
+
+
+def test_widgets_are_named_and_finished_bars_left_out(page: str) -> None:
+    assert page.count("a widget: it works in JupyterLab only") == 1
+    prose = re.sub(r"<details.*?</details>", "", page, flags=re.DOTALL)
+    assert "bar of a sweep" not in prose
+    assert "IntSlider" not in prose

@@ -162,16 +162,6 @@ def test_a_failed_notebook_does_not_keep_the_next_from_running(notebook: Make, r
     assert "id='run-good'" in page
 
 
-CANCELLED = """
-import sys
-from pathlib import Path
-from labkit.report import run_report
-result = run_report([Path(sys.argv[1]), Path(sys.argv[2])], Path(sys.argv[3]), records_dir=Path(sys.argv[4]),
-                    progress=False)
-print(result.states, result.cancelled, result.html.exists())
-"""
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_a_cancelled_run_says_so_and_leaves_no_process(
     notebook: Make, tmp_path: Path, number: signal.Signals
@@ -186,14 +176,28 @@ def test_a_cancelled_run_says_so_and_leaves_no_process(
         name="slow",
     )
     never = notebook(FINISH, name="never", parameters="value = 1")
-    folders = [str(tmp_path / "out"), str(tmp_path / "runs")]
+    command = [
+        sys.executable,
+        "-m",
+        "labkit",
+        "report",
+        str(slow),
+        str(never),
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    home = os.environ | {"LABKIT_HOME": str(tmp_path)}
     with subprocess.Popen(
-        [sys.executable, "-c", CANCELLED, str(slow), str(never), *folders], stdout=subprocess.PIPE, text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=home
     ) as runner:
         started = [int(word) for word in ready.read_text().split()]  # waits for the writing cell
         runner.send_signal(number)
-        said, _ = runner.communicate(timeout=60)
-    assert said.strip() == "{'slow': 'cancelled'} True True"
+        out, err = runner.communicate(timeout=60)
+    assert (runner.returncode, out) == (130, "")
+    assert f"what was done so far is in {tmp_path / 'out' / 'report.html'}" in err.splitlines()[-1]
+    assert "Traceback" not in err
+    assert "row 1" in (tmp_path / "out" / "report.html").read_text()
+    assert not (tmp_path / "out" / "never.ipynb").exists()
     assert [pid for pid in started if Path(f"/proc/{pid}/stat").exists() and not _is_zombie(pid)] == []
     (path,) = (tmp_path / "runs").iterdir()
     settled = record.read(path)
@@ -201,6 +205,29 @@ def test_a_cancelled_run_says_so_and_leaves_no_process(
     assert settled.reason is not None
     assert settled.reason.startswith(number.name)
     assert "row 1" in outputs(settled.executed)
+
+
+def test_command_line_converts_runs_and_ends_by_the_record(
+    notebook: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from labkit.cli import main
+
+    monkeypatch.setenv("LABKIT_HOME", str(tmp_path / "home"))
+    good = str(notebook(FINISH, parameters="value: bool = True", name="good"))
+    bad = str(notebook("1 / 0", parameters="value: bool = True", name="bad"))
+    words = ["--param", "value=no", "--out", str(tmp_path / "out")]
+    with pytest.raises(SystemExit, match="0"):
+        main(["report", good, *words])
+    assert capsys.readouterr().out.strip() == str(tmp_path / "out" / "report.html")
+    (path,) = (tmp_path / "home" / "runs").iterdir()
+    assert record.read(path).findings == {"value": False}
+    with pytest.raises(SystemExit, match="1"):
+        main(["report", bad, *words])
+    assert "bad failed: ZeroDivisionError" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main(["report", good, "--param", "valeu=no", "--out", str(tmp_path / "other")])
+    assert "unknown parameter valeu: good.ipynb knows value" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
 
 
 def _is_zombie(pid: int) -> bool:

@@ -78,7 +78,7 @@ class FakeRooms:
         self.asked["flow"] = options
         return SimpleNamespace(
             table=lambda: FrameTable.of([b"\x02" * 60, b"A" * 64]),
-            describe=lambda: {"seed": options.get("seed")},
+            describe=lambda: {"packet": "Ether / IP / UDP"},
         )
 
     def run_trial(self, rig: Any, workload: Any, **options: Any) -> Trial:
@@ -160,6 +160,7 @@ def test_run_says_speed_counts_and_doubts(below: FakeRooms, labkit: Run) -> None
         (SettingRefusedError("veth0 refuses", errno=22, kernel_text="ring too large"), 1),
         (AgentLostError("agent ended", stderr_tail="last words"), 1),
         (CapabilityMissingError("no pktgen here"), 4),
+        (PermissionError(13, "Permission denied", "results.sqlite"), 1),
     ],
 )
 def test_errors_are_one_message_on_stderr_and_an_exit_code(
@@ -270,12 +271,12 @@ def test_craft_dumps_frames(below: FakeRooms, labkit: Run, monkeypatch: pytest.M
     monkeypatch.setattr(rooms, "parse_vary", lambda texts: dict(text.split("=") for text in texts))
     code, out, _ = labkit("craft", "--vlan", "7", "--vary", "UDP.dport=9,10", "--seed", "3", "--show", "5")
     assert code == 0
-    assert "2 frames of 60 to 64 bytes" in out
+    assert "2 frames of 60 to 64 bytes\nEther / IP / UDP\n" in out
     assert "0030  41 41 41 41 41 41 41 41 41 41 41 41 41 41 41 41  AAAAAAAAAAAAAAAA" in out
     assert below.asked["flow"]["vary"] == {"UDP.dport": "9,10"}
     assert below.asked["flow"]["vlan"] == 7
     _, out, _ = labkit("craft", "--seed", "3", "--json")
-    assert json.loads(out) == {"flow": {"seed": 3}, "count": 2, "frames": ["02" * 60]}
+    assert json.loads(out) == {"flow": {"packet": "Ether / IP / UDP"}, "count": 2, "frames": ["02" * 60]}
 
 
 def test_rigs_lists_what_each_can(labkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
