@@ -62,13 +62,18 @@ def levels_text(levels: Mapping[str, object]) -> str:
 def sweep_text(results: Any) -> str:
     """Each combination's median speed and range, then the gaps with their reasons."""
     groups: dict[str, list[Trial]] = {}
-    for row in results.rows:
+    for row in sorted(results.rows, key=_by_levels):
         groups.setdefault(levels_text(row.levels), []).append(row.trial)
     rows = [[levels, *_speeds(trials)] for levels, trials in groups.items()]
     lines = table(["", "trials", "median pps", "least", "most", "marked"], rows)
     reasons = {(levels_text(gap.levels), gap.gap.reason): None for gap in results.gaps}
     lines += [f"gap {levels}: {reason}" for levels, reason in reasons]
     return "\n".join(lines)
+
+
+def _by_levels(row: Any) -> list[tuple[str, Any]]:
+    """Order of the levels' values, whatever their types; trials ran in random order."""
+    return [(type(level).__name__, level) for level in row.levels.values()]
 
 
 def _speeds(trials: Sequence[Trial]) -> list[str]:

@@ -242,6 +242,18 @@ def test_sweep_reads_levels_and_prints_its_trials(below: FakeRooms, labkit: Run)
     assert "gap tx_ring=64: too small" in out
 
 
+def test_sweeps_table_is_ordered_by_level_not_by_run(below: FakeRooms, labkit: Run) -> None:
+    levels = [{"tx_ring": 256}, {"tx_ring": 64}, {"tx_ring": 1024}, {"tx_ring": 64}]
+    rows = [SimpleNamespace(levels=level, trial=TRIAL) for level in levels]
+    below.results = SimpleNamespace(trials=(TRIAL,) * 4, rows=rows, gaps=())
+    lines = labkit("sweep", "--set", "tx_ring=64,256,1024")[1].splitlines()[1:]
+    assert [line.split()[:2] for line in lines] == [
+        ["tx_ring=64", "2"],
+        ["tx_ring=256", "1"],
+        ["tx_ring=1024", "1"],
+    ]
+
+
 def test_sweep_of_nothing_but_gaps_failed(below: FakeRooms, labkit: Run) -> None:
     gap = Gap(error="SettingRefusedError", reason="too small")
     below.results = SimpleNamespace(trials=(), rows=(), gaps=(SimpleNamespace(levels={}, gap=gap),))
