@@ -1,0 +1,61 @@
+"""`labkit craft`."""
+
+from __future__ import annotations
+
+import click
+
+from labkit.cli import rooms, show
+from labkit.cli.options import as_json as json_option
+from labkit.cli.options import examples, traffic
+
+
+@click.command(
+    "craft",
+    epilog=examples(
+        "labkit craft --flows 4 --show 4", "labkit craft --frame-bytes 128 --vlan 7 --vary UDP.dport=9,10"
+    ),
+)
+@traffic
+@click.option("--vlan", type=int, help="802.1Q VLAN id of one tag.")
+@click.option("--ipv6", is_flag=True, help="IPv6 instead of IPv4.")
+@click.option(
+    "--vary",
+    multiple=True,
+    metavar="FIELD=VALUES",
+    help="Vary a field, as in UDP.dport=9,10 or IP.src=192.0.2.1:64.",
+)
+@click.option("--seed", type=int, help="Seed of the random fields.")
+@click.option("--show", "shown", type=click.IntRange(0), default=1, show_default=True, help="Frames to dump.")
+@json_option
+def command(
+    frame_bytes: int | None,
+    flows: int,
+    vlan: int | None,
+    ipv6: bool,
+    vary: tuple[str, ...],
+    seed: int | None,
+    shown: int,
+    as_json: bool,
+) -> None:
+    """Show the frames that a run would send, without sending any."""
+    flow = rooms.udp_flow(
+        frame_bytes=frame_bytes,
+        flows=flows,
+        vlan=vlan,
+        ipv6=ipv6,
+        vary=rooms.parse_vary(vary) or None,
+        seed=seed,
+    )
+    frames = flow.table()
+    dumped = [frames.frame(index) for index in range(min(shown, len(frames)))]
+    description = flow.describe()
+    if as_json:
+        show.print_json(
+            {"flow": description, "count": len(frames), "frames": [frame.hex() for frame in dumped]}
+        )
+        return
+    click.echo(f"{len(frames)} frames of {frames.shortest_bytes} to {frames.longest_bytes} bytes")
+    click.echo(str(description["packet"]))
+    for index, frame in enumerate(dumped):
+        click.echo(f"\nframe {index}, {len(frame)} bytes")
+        click.echo("\n".join(show.hex_lines(frame)))

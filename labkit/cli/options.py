@@ -1,0 +1,69 @@
+"""Options that several commands share, and text of the command line as values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from labkit.errors import WorkloadError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout, all else on stderr.")
+
+
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """One decorator of several options, in the order given."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+traffic: Callable[[Command], Command] = together(
+    click.option("--frame-bytes", type=int, help="Frame length without FCS.  [default: 60]"),
+    click.option("--flows", type=int, default=64, show_default=True, help="Distinct UDP flows."),
+)
+
+sending: Callable[[Command], Command] = together(
+    click.option("--batch", type=int, help="Frames per system call, 1 to 1024."),
+    click.option(
+        "--rate", "rate_pps", type=float, metavar="PPS", help="Asked rate; as fast as possible if absent."
+    ),
+    click.option("--qdisc-bypass", is_flag=True, help="Skip the queueing discipline."),
+    click.option("--cpu", type=int, help="CPU of the sender."),
+    click.option("--sink", metavar="NAME", help="Where frames end: stack or ifb."),
+)
+
+rig_parameters: Callable[[Command], Command] = together(
+    click.option("--mtu", type=int, help="MTU of the rig."),
+    click.option("--qdisc", metavar="NAME", help="Queueing discipline of the rig: noqueue, pfifo, fq ..."),
+    click.option("--qdisc-limit", type=int, help="Limit of the queueing discipline in packets."),
+    click.option("--peer-carrier/--no-peer-carrier", default=None, help="Carrier at the peer."),
+)
+
+RIG_PARAMETERS = ("mtu", "qdisc", "qdisc_limit", "peer_carrier")
+SENDING = ("batch", "rate_pps", "qdisc_bypass", "cpu", "sink")
+
+
+def examples(*lines: str) -> str:
+    """End of a command's help, its lines kept as they are (click's mark for that is a backspace)."""
+    return "\b\n" + "\n  ".join(["Examples:" if len(lines) > 1 else "Example:", *lines])
+
+
+def pairs(texts: Sequence[str], what: str) -> dict[str, str]:
+    """``NAME=VALUE`` texts as a dict; a WorkloadError shows the form."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name.strip():
+            raise WorkloadError(f"{what} {text!r} is not NAME=VALUE")
+        if name.strip() in found:
+            raise WorkloadError(f"{what} {name.strip()} is given twice")
+        found[name.strip()] = value.strip()
+    return found

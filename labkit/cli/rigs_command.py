@@ -1,0 +1,24 @@
+"""`labkit rigs`."""
+
+from __future__ import annotations
+
+import click
+
+from labkit.cli import rooms, show
+from labkit.cli.options import as_json as json_option
+from labkit.cli.options import examples
+
+
+@click.command("rigs", epilog=examples("labkit rigs"))
+@json_option
+def command(as_json: bool) -> None:
+    """Where packets can be sent: each rig with its engines, sinks and settings."""
+    known = rooms.known_rigs()
+    if as_json:
+        show.print_json(known)
+        return
+    for info in known:
+        click.echo(f"{info.name}: {info.title}")
+        for what, names in (("engines", info.engines), ("sinks", info.sinks), ("settings", info.factors)):
+            if names:
+                click.echo(f"    {what}: {', '.join(names)}")

@@ -1,0 +1,78 @@
+"""What the commands ask of the rooms below; each is imported only when it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from labkit.records import RigInfo, Scalar, Traffic, Trial, Workload
+from labkit.rigs.base import Rig
+
+
+def open_rig(name: str, parameters: Mapping[str, object]) -> Rig:
+    """Rig by its name; parameters that are None were not given."""
+    from labkit.rigs.choose import rig  # type: ignore[import-untyped]
+
+    made: Rig = rig(name, **{key: value for key, value in parameters.items() if value is not None})
+    return made
+
+
+def known_rigs() -> Sequence[RigInfo]:
+    """Every rig of this version."""
+    from labkit.rigs.catalog import known_rigs  # type: ignore[import-untyped]
+
+    known: Sequence[RigInfo] = known_rigs()
+    return known
+
+
+def udp_flow(**options: Any) -> Traffic:
+    """UDP traffic; options that are None are left to the library."""
+    from labkit.traffic.flows import udp_flow  # type: ignore[import-untyped]
+
+    flow: Traffic = udp_flow(**{name: value for name, value in options.items() if value is not None})
+    return flow
+
+
+def parse_vary(texts: Sequence[str]) -> dict[str, Any]:
+    """Varying fields from ``UDP.sport=1024+64`` and the like."""
+    from labkit.traffic.flows import parse_vary
+
+    return dict(parse_vary(text) for text in texts)
+
+
+def run_trial(rig: Rig, workload: Workload, **options: Any) -> Trial:
+    """One honest trial."""
+    from labkit.experiment.trial import run_trial  # type: ignore[import-untyped]
+
+    trial: Trial = run_trial(rig, workload, **options)
+    return trial
+
+
+def sweep(rig: Rig, workload: Workload, factors: Mapping[str, Sequence[Scalar]], **options: Any) -> Any:
+    """Planned sweep, not yet run."""
+    from labkit.experiment.sweep import Sweep  # type: ignore[import-untyped]
+
+    return Sweep(rig, workload, factors=factors, **options)
+
+
+def published_tables() -> dict[str, str]:
+    """Name of each published table and what is in it."""
+    from labkit.results.published import TABLES  # type: ignore[import-untyped]
+
+    return {name: (row.__doc__ or "").strip().splitlines()[0] for name, row in TABLES.items()}
+
+
+def published_rows(table: str) -> list[dict[str, Any]]:
+    """Rows of one published table in the order printed; a WorkloadError names the known tables."""
+    from labkit.results.published import published_table
+
+    return [msgspec.to_builtins(row) for row in published_table(table)]
+
+
+def compared_points() -> list[dict[str, Any]]:
+    """Points that the simulated NIC is compared with, each beside the lab's own number."""
+    from labkit.experiment.published import compare_published  # type: ignore[import-untyped]
+
+    return [point.as_json() for point in compare_published()]

@@ -1,0 +1,121 @@
+"""Trials, sweeps and comparisons as text for people, and JSON for programs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import click
+import msgspec
+
+from labkit.records import Trial
+
+DASH: Final = "\N{EN DASH}"
+"""Stands where a value is not known."""
+
+
+def print_json(value: object) -> None:
+    """One line of JSON on stdout; what is not finite becomes null."""
+    click.echo(msgspec.json.encode(value).decode())
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """Group the digits of `value`; a dash when it is not known."""
+    return DASH if value is None else f"{value:,.{digits}f}".replace(",", " ")
+
+
+def trial_text(trial: Trial) -> str:
+    """One trial: speed, the three counts beside each other, whether they agree, what limited it."""
+    parts = [trial.rig, trial.engine, f"{trial.frame_bytes}-byte frames"]
+    parts += [f"batch {trial.batch}"] if trial.batch is not None else []
+    parts += [f"sink {trial.sink}"] if trial.sink is not None else []
+    counts = [
+        ("engine sent", trial.engine_sent),
+        ("device sent", trial.device_sent),
+        ("peer received", trial.peer_received),
+    ]
+    lines = [
+        ", ".join(parts),
+        f"  {number(trial.pps)} pps, {number(trial.ns_per_packet, 1)} ns/packet "
+        f"over {trial.elapsed_ns / 1e9:.3f} s",
+        "  " + "   ".join(f"{name} {number(count)}" for name, count in counts),
+        f"  {_agreement(trial)}",
+        f"  limiter: {trial.limiter or 'none proven'}; marks: {', '.join(trial.marks) or 'none'}",
+    ]
+    if trial.settings_accepted:
+        lines.append(f"  settings: {levels_text(trial.settings_accepted)}")
+    return "\n".join(lines)
+
+
+def _agreement(trial: Trial) -> str:
+    verdicts = {True: "reconciled", False: "NOT RECONCILED", None: "not reconciled: a count is missing"}
+    reason = f"; {trial.difference_reason}" if trial.difference_reason else ""
+    return verdicts[trial.reconciled] + reason
+
+
+def levels_text(levels: Mapping[str, object]) -> str:
+    """Settings as ``name=value`` words."""
+    return " ".join(f"{name}={value}" for name, value in levels.items())
+
+
+def sweep_text(results: Any) -> str:
+    """Each combination's median speed and range, then the gaps with their reasons."""
+    groups: dict[str, list[Trial]] = {}
+    for row in sorted(results.rows, key=_by_levels):
+        groups.setdefault(levels_text(row.levels), []).append(row.trial)
+    rows = [[levels, *_speeds(trials)] for levels, trials in groups.items()]
+    lines = table(["", "trials", "median pps", "least", "most", "marked"], rows)
+    reasons = {(levels_text(gap.levels), gap.gap.reason): None for gap in results.gaps}
+    lines += [f"gap {levels}: {reason}" for levels, reason in reasons]
+    return "\n".join(lines)
+
+
+def _by_levels(row: Any) -> list[tuple[str, Any]]:
+    """Order of the levels' values, whatever their types; trials ran in random order."""
+    return [(type(level).__name__, level) for level in row.levels.values()]
+
+
+def _speeds(trials: Sequence[Trial]) -> list[str]:
+    """Count, median, range and marked trials; marked ones stay out of the speeds."""
+    speeds = [trial.pps for trial in trials if not trial.marks and trial.pps is not None]
+    marked = sum(bool(trial.marks) for trial in trials)
+    shown = [statistics.median(speeds), min(speeds), max(speeds)] if speeds else [None, None, None]
+    return [str(len(trials)), *(number(speed) for speed in shown), str(marked)]
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Lines of a table, numbers to the right, words to the left."""
+    columns = list(zip(head, *rows, strict=True))
+    return [" ".join(line).rstrip() for line in zip(*(_aligned(column) for column in columns), strict=True)]
+
+
+def _aligned(column: Sequence[str]) -> list[str]:
+    width = max(len(text) for text in column) + 1
+    numeric = all(text == DASH or text.lstrip("-")[:1].isdigit() for text in column[1:])
+    return [text.rjust(width) if numeric else text.ljust(width) for text in column]
+
+
+def records_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lines of a table with one column a name; numbers grouped, what is not known a dash."""
+    return table(list(rows[0]), [[_cell(value) for value in row.values()] for row in rows]) if rows else []
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dict):
+        return levels_text(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return number(value, 0 if value.is_integer() or abs(value) >= 1000 else 3)
+    return number(value) if value is None or isinstance(value, int) else str(value)
+
+
+def hex_lines(frame: bytes) -> list[str]:
+    """Frame as offset, sixteen bytes, and their printable characters a line."""
+    lines = []
+    for start in range(0, len(frame), 16):
+        part = frame[start : start + 16]
+        printable = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
+        lines.append(f"{start:04x}  {part.hex(' ').ljust(47)}  {printable}")
+    return lines

@@ -1,0 +1,82 @@
+"""`labkit sweep`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from labkit import paths
+from labkit.cli import rooms, show
+from labkit.cli.options import RIG_PARAMETERS, SENDING, examples, pairs, rig_parameters, sending, traffic
+from labkit.cli.options import as_json as json_option
+from labkit.errors import WorkloadError
+from labkit.records import Scalar, Workload
+
+
+@click.command(
+    "sweep",
+    epilog=examples("labkit sweep --rig sim:ixgbe --engine pktgen --set tx_ring=64,256 --set rx_usecs=1,30"),
+)
+@click.option(
+    "--rig", "rig_name", default="sim:ixgbe", show_default=True, metavar="NAME", help="See labkit rigs."
+)
+@click.option("--engine", default="pktgen", show_default=True, metavar="NAME", help="Who sends.")
+@click.option(
+    "--set", "factors", multiple=True, required=True, metavar="NAME=A,B,...", help="A factor's levels."
+)
+@click.option("--repeats", type=int, default=5, show_default=True, help="Trials of each combination.")
+@click.option("--duration", "duration_s", type=float, default=1.0, show_default=True, help="Seconds a trial.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order.")
+@click.option("--gaps", is_flag=True, help="Record what the rig lacks as gaps instead of refusing.")
+@click.option("--resume", is_flag=True, help="Go on with the newest unfinished sweep of this plan.")
+@traffic
+@sending
+@rig_parameters
+@json_option
+def command(
+    rig_name: str,
+    engine: str,
+    factors: tuple[str, ...],
+    repeats: int,
+    duration_s: float,
+    seed: int,
+    gaps: bool,
+    resume: bool,
+    frame_bytes: int | None,
+    flows: int,
+    as_json: bool,
+    **others: Any,
+) -> int:
+    """Every combination of some factors, repeated in random order; each trial is kept as it ends."""
+    levels = {name: _levels(name, text) for name, text in pairs(factors, "--set").items()}
+    flow = rooms.udp_flow(frame_bytes=frame_bytes, flows=flows)
+    workload = Workload(flow=flow, engine=engine, **{name: others[name] for name in SENDING})
+    with rooms.open_rig(rig_name, {name: others[name] for name in RIG_PARAMETERS}) as rig:
+        planned = rooms.sweep(rig, workload, levels, repeats=repeats, duration_s=duration_s, seed=seed)
+        try:
+            results = planned.run(progress=True, gaps=gaps, resume=resume)
+        except KeyboardInterrupt as interrupt:
+            message = f"interrupted; finished trials are kept in {paths.store_url()}, --resume goes on"
+            raise click.exceptions.Exit(_say_interrupted(message)) from interrupt
+    if as_json:
+        show.print_json({"trials": [trial.as_json() for trial in results.trials], "gaps": results.gaps})
+    else:
+        click.echo(show.sweep_text(results))
+    return 1 if results.gaps and not results.trials else 0
+
+
+def _levels(name: str, text: str) -> list[Scalar]:
+    from labkit.report.values import guess
+
+    levels = [guess(part.strip()) for part in text.split(",") if part.strip()]
+    if not levels:
+        raise WorkloadError(f"--set {name}= names no level; give some, as in {name}=64,256")
+    return levels
+
+
+def _say_interrupted(message: str) -> int:
+    from labkit.cli.app import INTERRUPTED
+
+    click.echo(f"labkit: {message}", err=True)
+    return INTERRUPTED

@@ -1,0 +1,339 @@
+"""The command line over stand-ins for the rooms below: what it asks, what it prints, how it ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, Self
+
+import pytest
+
+from labkit.cli import main, rooms
+from labkit.errors import AgentLostError, CapabilityMissingError, SettingRefusedError, WorkloadError
+from labkit.records import SCHEMA_VERSION, Gap, RigInfo, Trial
+from labkit.traffic.table import FrameTable
+
+TRIAL = Trial(
+    rig="veth",
+    engine="sendmmsg",
+    sink="stack",
+    frame_bytes=60,
+    batch=64,
+    duration_s=1.0,
+    rate_pps=None,
+    elapsed_ns=1_000_000_000,
+    cpu_ns=None,
+    pps=1_234_567.0,
+    ns_per_packet=810.0,
+    engine_sent=1_234_567,
+    engine_refused=1,
+    refused_by_errno={"EMSGSIZE": 1},
+    partial_returns=0,
+    segments_sent=None,
+    qdisc_dropped=0,
+    device_sent=1_234_567,
+    device_dropped=0,
+    peer_received=None,
+    peer_dropped=None,
+    reconciled=None,
+    difference_reason="not verified at the peer",
+    limiter=None,
+    marks=["cpu-shared"],
+    settings_asked={},
+    settings_accepted={"mtu": 1500},
+    settings_effective={},
+    environment={},
+    privilege="userns",
+    schema_version=SCHEMA_VERSION,
+    samples=(),
+)
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+class FakeRooms:
+    """Stands for rigs, traffic and experiments, and remembers what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, Any] = {}
+        self.closed = 0
+        self.trial: Trial | BaseException = TRIAL
+        self.results = SimpleNamespace(trials=(), gaps=(), rows=())
+        self.interrupted = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closed += 1
+
+    def open_rig(self, name: str, parameters: dict[str, Any]) -> FakeRooms:
+        self.asked["rig"] = name, {key: value for key, value in parameters.items() if value is not None}
+        return self
+
+    def udp_flow(self, **options: Any) -> Any:
+        self.asked["flow"] = options
+        return SimpleNamespace(
+            table=lambda: FrameTable.of([b"\x02" * 60, b"A" * 64]),
+            describe=lambda: {"packet": "Ether / IP / UDP"},
+        )
+
+    def run_trial(self, rig: Any, workload: Any, **options: Any) -> Trial:
+        self.asked["workload"], self.asked["trial"] = workload, options
+        if isinstance(self.trial, BaseException):
+            raise self.trial
+        return self.trial
+
+    def sweep(self, rig: Any, workload: Any, factors: Any, **options: Any) -> FakeRooms:
+        self.asked["workload"], self.asked["factors"], self.asked["sweep"] = workload, factors, options
+        return self
+
+    def run(self, **options: Any) -> Any:
+        self.asked["sweep_run"] = options
+        if self.interrupted:
+            raise KeyboardInterrupt
+        return self.results
+
+
+@pytest.fixture
+def below(monkeypatch: pytest.MonkeyPatch) -> FakeRooms:
+    fake = FakeRooms()
+    for name in ("open_rig", "udp_flow", "run_trial", "sweep"):
+        monkeypatch.setattr(rooms, name, getattr(fake, name))
+    return fake
+
+
+@pytest.fixture
+def labkit(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        out, err = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, out, err
+
+    return call
+
+
+def test_run_prints_one_json_object_and_nothing_else_on_stdout(below: FakeRooms, labkit: Run) -> None:
+    code, out, err = labkit("run", "--rig", "veth", "--engine", "sendmmsg", "--duration", "1", "--json")
+    assert code == 0
+    assert json.loads(out) == TRIAL.as_json()
+    assert err == ""
+    assert below.closed == 1
+
+
+def test_run_hands_over_what_was_asked(below: FakeRooms, labkit: Run) -> None:
+    words = (
+        "run --rig veth --engine send --duration 0.5 --count 9 --batch 8 --frame-bytes 128 --flows 4 "
+        "--rate 1e5 --qdisc-bypass --cpu 1 --sink ifb --mtu 9000 --qdisc pfifo --qdisc-limit 10 "
+        "--no-peer-carrier --set txqueuelen=100 --set adaptive_rx=off --unchecked"
+    )
+    assert labkit(*words.split())[0] == 0
+    assert below.asked["rig"] == (
+        "veth",
+        {"mtu": 9000, "qdisc": "pfifo", "qdisc_limit": 10, "peer_carrier": False},
+    )
+    assert below.asked["flow"] == {"frame_bytes": 128, "flows": 4}
+    workload = below.asked["workload"]
+    assert (workload.engine, workload.batch, workload.rate_pps, workload.cpu) == ("send", 8, 1e5, 1)
+    assert (workload.qdisc_bypass, workload.sink) == (True, "ifb")
+    settings = {"txqueuelen": 100, "adaptive_rx": False}
+    assert below.asked["trial"] == {"settings": settings, "duration_s": 0.5, "count": 9, "check": False}
+
+
+def test_run_says_speed_counts_and_doubts(below: FakeRooms, labkit: Run) -> None:
+    _, out, _ = labkit("run")
+    assert "1 234 567 pps, 810.0 ns/packet" in out
+    assert "engine sent 1 234 567   device sent 1 234 567   peer received –" in out  # noqa: RUF001
+    assert "not reconciled: a count is missing; not verified at the peer" in out
+    assert "limiter: none proven; marks: cpu-shared" in out
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (WorkloadError("no such engine"), 2),
+        (SettingRefusedError("veth0 refuses", errno=22, kernel_text="ring too large"), 1),
+        (AgentLostError("agent ended", stderr_tail="last words"), 1),
+        (CapabilityMissingError("no pktgen here"), 4),
+        (PermissionError(13, "Permission denied", "results.sqlite"), 1),
+    ],
+)
+def test_errors_are_one_message_on_stderr_and_an_exit_code(
+    below: FakeRooms, labkit: Run, error: Exception, code: int
+) -> None:
+    below.trial = error
+    ended, out, err = labkit("run", "--json")
+    assert (ended, out, err) == (code, "", f"labkit: {error}\n")
+    assert below.closed == 1
+
+
+def test_debug_shows_where_an_error_came_from(below: FakeRooms, labkit: Run) -> None:
+    below.trial = WorkloadError("no such engine")
+    assert "Traceback" in labkit("--debug", "run")[2]
+
+
+def test_an_error_that_is_labkits_own_is_not_hidden(below: FakeRooms) -> None:
+    below.trial = ZeroDivisionError("bug")
+    with pytest.raises(ZeroDivisionError, match="bug"):
+        main(["run"])
+
+
+def test_interrupt_is_130_and_one_line(below: FakeRooms, labkit: Run) -> None:
+    below.trial = KeyboardInterrupt()
+    code, out, err = labkit("run", "--json")
+    assert (code, out) == (130, "")
+    assert err.strip() == "labkit: interrupted; nothing is left running"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "run --batch x",
+        "run --duration soon",
+        "run --set txqueuelen",
+        "run --set mtu=1 --set mtu=2",
+        "run nonsense",
+        "sweep",
+        "sweep --set tx_ring=,",
+        "sweep --set tx_ring",
+        "craft --show -1",
+        "report --param quick",
+        "bogus",
+        "--bogus",
+    ],
+)
+def test_usage_errors_are_2_and_run_nothing(below: FakeRooms, labkit: Run, words: str) -> None:
+    code, out, err = labkit(*words.split())
+    assert (code, out) == (2, "")
+    assert err.strip()
+    assert below.asked.keys() <= {"flow"}
+
+
+@pytest.mark.parametrize("command", ["rigs", "craft", "run", "sweep", "published", "report", "lab"])
+def test_help_of_every_command_has_an_example(labkit: Run, command: str) -> None:
+    code, out, _ = labkit(command, "--help")
+    assert code == 0
+    assert f"\n    labkit {command}" in out
+    assert command in labkit("--help")[1]
+
+
+def test_sweep_reads_levels_and_prints_its_trials(below: FakeRooms, labkit: Run) -> None:
+    missed = SimpleNamespace(levels={"tx_ring": 64}, gap=Gap(error="SettingRefusedError", reason="too small"))
+    measured = SimpleNamespace(levels={"tx_ring": 256}, trial=TRIAL)
+    below.results = SimpleNamespace(trials=(TRIAL,), gaps=(), rows=(measured,))
+    words = (
+        "sweep --set tx_ring=64,256 --set qdisc=fq,pfifo --repeats 2 --duration 0.1 --seed 7 --gaps --resume"
+    )
+    code, out, _ = labkit(*words.split(), "--json")
+    assert code == 0
+    assert json.loads(out) == {"trials": [TRIAL.as_json()], "gaps": []}
+    assert below.asked["factors"] == {"tx_ring": [64, 256], "qdisc": ["fq", "pfifo"]}
+    assert below.asked["sweep"] == {"repeats": 2, "duration_s": 0.1, "seed": 7}
+    assert below.asked["sweep_run"] == {"progress": True, "gaps": True, "resume": True}
+    below.results.gaps = (missed,)
+    code, out, _ = labkit(*words.split())
+    assert code == 0
+    assert "tx_ring=256" in out
+    assert "gap tx_ring=64: too small" in out
+
+
+def test_sweeps_table_is_ordered_by_level_not_by_run(below: FakeRooms, labkit: Run) -> None:
+    levels = [{"tx_ring": 256}, {"tx_ring": 64}, {"tx_ring": 1024}, {"tx_ring": 64}]
+    rows = [SimpleNamespace(levels=level, trial=TRIAL) for level in levels]
+    below.results = SimpleNamespace(trials=(TRIAL,) * 4, rows=rows, gaps=())
+    lines = labkit("sweep", "--set", "tx_ring=64,256,1024")[1].splitlines()[1:]
+    assert [line.split()[:2] for line in lines] == [
+        ["tx_ring=64", "2"],
+        ["tx_ring=256", "1"],
+        ["tx_ring=1024", "1"],
+    ]
+
+
+def test_sweep_of_nothing_but_gaps_failed(below: FakeRooms, labkit: Run) -> None:
+    gap = Gap(error="SettingRefusedError", reason="too small")
+    below.results = SimpleNamespace(trials=(), rows=(), gaps=(SimpleNamespace(levels={}, gap=gap),))
+    assert labkit("sweep", "--set", "tx_ring=64")[0] == 1
+
+
+def test_marked_trials_stay_out_of_a_sweeps_speeds(below: FakeRooms, labkit: Run) -> None:
+    rows = [SimpleNamespace(levels={"mtu": 1500}, trial=TRIAL)]
+    below.results = SimpleNamespace(trials=(TRIAL,), rows=rows, gaps=())
+    line = labkit("sweep", "--set", "mtu=1500")[1].splitlines()[1]
+    assert line.split() == ["mtu=1500", "1", "–", "–", "–", "1"]  # noqa: RUF001
+
+
+def test_interrupted_sweep_says_where_its_trials_are(
+    below: FakeRooms, labkit: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LABKIT_DB", "/tmp/kept.sqlite")  # noqa: S108 - a name only
+    below.interrupted = True
+    code, out, err = labkit("sweep", "--set", "tx_ring=64", "--json")
+    assert (code, out) == (130, "")
+    assert "kept.sqlite, --resume goes on" in err
+    assert len(err.splitlines()) == 1
+    assert below.closed == 1
+
+
+def test_craft_dumps_frames(below: FakeRooms, labkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rooms, "parse_vary", lambda texts: dict(text.split("=") for text in texts))
+    code, out, _ = labkit("craft", "--vlan", "7", "--vary", "UDP.dport=9,10", "--seed", "3", "--show", "5")
+    assert code == 0
+    assert "2 frames of 60 to 64 bytes\nEther / IP / UDP\n" in out
+    assert "0030  41 41 41 41 41 41 41 41 41 41 41 41 41 41 41 41  AAAAAAAAAAAAAAAA" in out
+    assert below.asked["flow"]["vary"] == {"UDP.dport": "9,10"}
+    assert below.asked["flow"]["vlan"] == 7
+    _, out, _ = labkit("craft", "--seed", "3", "--json")
+    assert json.loads(out) == {"flow": {"packet": "Ether / IP / UDP"}, "count": 2, "frames": ["02" * 60]}
+
+
+def test_rigs_lists_what_each_can(labkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = RigInfo(name="veth", title="a pair", engines=("send",), sinks=(), factors=("mtu", "qdisc"))
+    monkeypatch.setattr(rooms, "known_rigs", lambda: [info])
+    assert labkit("rigs")[1] == "veth: a pair\n    engines: send\n    settings: mtu, qdisc\n"
+    assert json.loads(labkit("rigs", "--json")[1])[0]["factors"] == ["mtu", "qdisc"]
+
+
+def test_published_compares_points(labkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        {
+            "table": table,
+            "setting": {"tx_ring": 64},
+            "published": 100.0,
+            "lab": 99.0,
+            "error": -1.0,
+            "fitted": False,
+        }
+        for table in ("a", "b")
+    ]
+    monkeypatch.setattr(rooms, "compared_points", lambda: points)
+    assert json.loads(labkit("published", "--check", "--json")[1]) == points
+    assert json.loads(labkit("published", "b", "--check", "--json")[1]) == points[1:]
+    assert "2 points, error in percent, largest 1.000" in labkit("published", "--check")[1]
+    assert labkit("published", "gianfar", "--check")[0] == 2
+
+
+def test_published_shows_tables(labkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rooms, "published_tables", lambda: {"gianfar": "netperf on gianfar."})
+    monkeypatch.setattr(rooms, "published_rows", lambda name: [{"name": name, "pps": 1234567, "sdem": None}])
+    assert "gianfar  netperf on gianfar." in " ".join(labkit("published")[1].split("\n")).replace("   ", "  ")
+    assert "1 234 567" in labkit("published", "gianfar")[1]
+
+
+def test_help_loads_no_heavy_library() -> None:
+    heavy = (
+        "{'numpy', 'pandas', 'scapy', 'plotly', 'papermill', 'sqlalchemy', 'scipy', 'IPython', 'nbformat'}"
+    )
+    code = (
+        "import sys, labkit.cli\n"
+        "try: labkit.cli.main(['report', '--help'])\n"
+        f"except SystemExit: print({heavy} & set(sys.modules), file=sys.stderr)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert said.stderr.strip() == "set()"
