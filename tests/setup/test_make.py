@@ -155,7 +155,7 @@ class TestInACopy:
 
     def test_checkout_at_another_place_is_set_up_anew(self, checkout) -> None:
         moved = checkout._replace(folder=checkout.folder.with_name("moved"))
-        # linked files stand for a moved tree: set-up makes each file that it writes anew, as the next line holds
+        # linked files stand for a moved tree: set-up makes each file that it writes anew
         shutil.copytree(checkout.folder, moved.folder, copy_function=os.link, symlinks=True)
         self.set_up(moved)
         assert self.say(moved, "import labkit; print(labkit.__file__)").startswith(f"{moved.folder}/")
