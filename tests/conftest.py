@@ -63,7 +63,7 @@ def fail_if_skipped_in_ci(report: pytest.TestReport | pytest.CollectReport) -> N
     if IN_CI and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
-        report.longrepr = f"{report.nodeid}: left out, which CI does not allow: {reason}"
+        report.longrepr = f"left out, which CI does not allow: {reason}"
 
 
 @pytest.hookimpl(wrapper=True)
