@@ -1,94 +1,78 @@
 """Run every bench here, one after the other: a table for people, ``out/bench.json`` for programs.
 
-A bench is a file ``bench_*.py`` with ``measure()``, which yields results as `Result` describes them.
-``python tests/bench/run.py [WORD ...]`` runs those whose name holds one of the words. Exit: 0 when every goal
-is met, 1 when a bench failed, 3 when one is slower than allowed.
+A bench is a module ``bench_*.py`` that prints a JSON list of results and runs in a process of its own, since
+one that enters a network of its own must have one thread. A result has a `name`, a `goal`, a `verdict`
+(``met``, ``missed`` or ``undecided``), and either `median`, `low` and `high` of a ratio (`pairs.Ratio`) or a
+plain `value`.
+``python tests/bench/run.py [WORD ...]`` runs those whose name holds one of the words. Exit: 0 when no goal is
+missed, 1 when a bench failed, 3 when one is slower than allowed.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import subprocess
 import sys
-import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Protocol
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 OUT = Path("out/bench.json")
-MISSED, FAILED = "missed", "failed"
+LIMIT_S = 1_800
+"""Longest time that one bench may take."""
 
-
-class Result(Protocol):
-    """One measured figure: `verdict` is ``missed`` where the goal is not reached, else any other word."""
-
-    name: str
-    value: str
-    goal: str
-    verdict: str
+Row = dict[str, Any]
 
 
 def main(words: Sequence[str]) -> int:
     """Run the benches that `words` choose and return the exit code."""
-    sys.path.insert(0, str(HERE))  # benches share modules of this folder
-    rows = []
-    for path in chosen(words):
-        for one in rows_of(path):
-            rows.append(one)
-            sys.stdout.write(as_line(one) + "\n")
+    rows: list[Row] = []
+    for name in chosen(words):
+        for row in measure(name):
+            rows.append(row)
+            sys.stdout.write(as_line(row) + "\n")
             sys.stdout.flush()
     OUT.parent.mkdir(exist_ok=True)
     OUT.write_text(json.dumps(rows, indent=2) + "\n")
     sys.stdout.write(f"written to {OUT}\n")
-    return exit_code([one["verdict"] for one in rows])
+    return exit_code({row["verdict"] for row in rows})
 
 
-def chosen(words: Sequence[str]) -> list[Path]:
-    """Files of the benches whose name holds one of `words`, or all of them."""
-    found = sorted(HERE.glob("bench_*.py"))
-    return [path for path in found if not words or any(word in path.stem for word in words)]
+def chosen(words: Sequence[str]) -> list[str]:
+    """Names of the benches that hold one of `words`, or of all of them."""
+    found = sorted(path.stem for path in HERE.glob("bench_*.py"))
+    return [name for name in found if not words or any(word in name for word in words)]
 
 
-def rows_of(path: Path) -> Iterator[dict[str, str]]:
-    """Results of one bench; a bench that fails gives one row that says so, and the next one still runs."""
-    bench = path.stem.removeprefix("bench_")
+def measure(name: str) -> list[Row]:
+    """Results of one bench; one that fails gives a row that says so, and the next one still runs."""
+    bench = name.removeprefix("bench_")
+    command = [sys.executable, "-m", f"tests.bench.{name}"]
     try:
-        results: Iterable[Result] = load(path).measure()
-        for result in results:
-            yield row(bench, result.name, result.value, result.goal, result.verdict)
-    except Exception as error:  # noqa: BLE001 - reported as a row, and by the exit code
-        traceback.print_exc()
-        yield row(bench, type(error).__name__, str(error), "", FAILED)
+        done = subprocess.run(
+            command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=LIMIT_S, check=False
+        )
+        return [{"bench": bench} | result for result in json.loads(done.stdout)]
+    except (subprocess.TimeoutExpired, ValueError) as error:
+        return [{"bench": bench, "name": str(error), "goal": None, "value": None, "verdict": "failed"}]
 
 
-def row(bench: str, name: str, value: str, goal: str, verdict: str) -> dict[str, str]:
-    """Name the words of one result, as the table and the file hold them."""
-    return {"bench": bench, "name": name, "value": value, "goal": goal, "verdict": verdict}
-
-
-def load(path: Path) -> ModuleType:
-    """Import a bench by its file."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python module")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def as_line(one: dict[str, str]) -> str:
+def as_line(row: Row) -> str:
     """Lay one result out as a line of the table."""
-    return f"{one['bench']:<12} {one['name']:<44} {one['value']:>24}  {one['goal']:<16} {one['verdict']}"
+    if "median" in row:
+        figure = f"{row['median']:.4g} [{row['low']:.4g}, {row['high']:.4g}]"
+    else:
+        figure = str(row["value"])
+    return f"{row['bench']:<10} {row['name']:<44} {figure:>26}   goal {row['goal']!s:<8} {row['verdict']}"
 
 
-def exit_code(verdicts: Sequence[str]) -> int:
+def exit_code(verdicts: set[str]) -> int:
     """Worst of the verdicts as an exit code; no bench at all is a failure."""
-    if not verdicts or FAILED in verdicts:
+    if not verdicts or "failed" in verdicts:
         return 1
-    return 3 if MISSED in verdicts else 0
+    return 3 if "missed" in verdicts else 0
 
 
 if __name__ == "__main__":
