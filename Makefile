@@ -1,57 +1,122 @@
-# labkit: set-up and gates. `make run` needs nothing but the packages named under `prerequisites`.
+# labkit: set-up and gates. `make setup` needs only the Debian packages that PROBLEM below looks for.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-PYTHON ?= $(shell /usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+ifndef PYTHON
+PYTHON := $(shell /usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
             && echo /usr/bin/python3 || echo python3)
+endif
 VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := pyproject.toml $(wildcard labkit/native/*.cpp labkit/native/*.h labkit/native/*.cmake labkit/native/CMakeLists.txt)
+FORMATTED := $(wildcard labkit/native/*.cpp labkit/native/*.h tests/*/*.cpp tests/*/*.h tests/*/*.c)
+QUICK := 00_start 10_ring_and_coalescing 20_fast_path
+PYTEST := $(BIN)/python -m pytest
+NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=60 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
-.PHONY: help prerequisites setup run lab check test soak bench lock
+# One line about what stands in the way of a build, or nothing. Asked only when something is to be built.
+PROBLEM = $(shell missing=; \
+	command -v git >/dev/null || missing+=" git"; \
+	command -v g++ >/dev/null || missing+=" g++"; \
+	command -v $(PYTHON) >/dev/null || missing+=" python3"; \
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing+=" python3-venv"; \
+	$(PYTHON) -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null \
+		|| missing+=" python3-dev"; \
+	if [ -n "$$missing" ]; then echo "labkit needs$$missing: sudo apt-get install -y$$missing"; \
+	elif ! $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
+		echo "$(PYTHON) is older than Python 3.11: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; \
+	elif ! [ -w . ]; then \
+		echo "$(CURDIR) cannot be written by $$(id -un): git clone it into a folder of your own, run make there"; fi)
+
+# Set-up writes nothing outside the checkout but uv's cache; where that cannot be written, not even that.
+UV_CACHE = $(shell folder="$${UV_CACHE_DIR:-$${XDG_CACHE_HOME:-$${HOME:-/dev/null}/.cache}/uv}"; \
+	mkdir -p "$$folder" 2>/dev/null && [ -w "$$folder" ] && echo "$$folder" || echo "$(CURDIR)/build/uv-cache")
+UV = UV_CACHE_DIR="$(UV_CACHE)" $(BIN)/uv
+
+# A .venv holds its own address and that of the interpreter that made it: in a checkout that was moved, or
+# where that interpreter is gone, it is made anew.
+ifneq ($(wildcard $(VENV)/.deps),)
+ifneq ($(shell $(BIN)/python -I -c '' 2>/dev/null && cat $(VENV)/.deps),$(CURDIR))
+.PHONY: $(VENV)/.deps
+endif
+endif
+
+# An editable install knows each module by its file: it is renewed when one comes or goes.
+FILES := $(shell find labkit -name '*.py' -o -path 'labkit/native/*' | sort | cksum)
+ifneq ($(FILES),$(shell cat $(VENV)/.built 2>/dev/null))
+.PHONY: $(VENV)/.built
+endif
+
+.PHONY: help setup run lab check test soak bench lock system-packages
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
-
-# One line a missing package, before anything is made.
-prerequisites:
-	@missing=(); \
-	command -v git >/dev/null || missing+=(git); \
-	command -v g++ >/dev/null || missing+=(g++); \
-	command -v $(PYTHON) >/dev/null || missing+=(python3); \
-	$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv); \
-	$(PYTHON) -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' \
-		2>/dev/null || missing+=(python3-dev); \
-	if (( $${#missing[@]} )); then \
-		echo "labkit needs $${missing[*]}; install with: sudo apt-get install -y $${missing[*]}" >&2; exit 1; fi
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "labkit needs Python 3.11 or newer; $(PYTHON) is older: make PYTHON=/path/to/python3 $(MAKECMDGOALS)" >&2; exit 1; }
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 setup: $(VENV)/.built  ## .venv from the hashed lock, native build included
 
-# uv itself comes from the lock, with its hashes, through the venv's pip.
-$(VENV)/.deps: requirements.lock | prerequisites
-	$(PYTHON) -m venv $(VENV)
-	awk '/^uv==/ {p=1} p {print} p && !/\\$$/ {exit}' requirements.lock > $(VENV)/uv.lock
-	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r $(VENV)/uv.lock
-	$(BIN)/uv pip sync -q --python $(BIN)/python --require-hashes --compile-bytecode requirements.lock
-	@touch $@
+# uv itself comes from the lock, with its hashes, through the new .venv's pip. The stamp is written last, so a
+# set-up that was interrupted starts over.
+$(VENV)/.deps: requirements.lock
+	$(if $(PROBLEM),$(error $(PROBLEM)))
+	@echo "labkit: setting up .venv with $(PYTHON)"
+	@rm -rf build/native
+	@$(PYTHON) -I -m venv --clear $(VENV)
+	@awk '/^uv==/ {p=1} p {print} p && !/\\$$/ {exit}' requirements.lock > $(VENV)/uv.lock
+	@$(BIN)/python -I -m pip install -q --no-cache-dir --disable-pip-version-check --require-hashes --no-deps \
+		-r $(VENV)/uv.lock
+	@$(UV) pip sync -q --python $(BIN)/python --require-hashes --compile-bytecode requirements.lock
+	@echo '$(CURDIR)' > $@
 
 $(VENV)/.built: $(VENV)/.deps $(NATIVE)
-	$(BIN)/uv pip install -q --python $(BIN)/python --no-deps --no-build-isolation --reinstall-package labkit -e .
-	$(BIN)/python -m compileall -q labkit
-	@touch $@
+	$(if $(PROBLEM),$(error $(PROBLEM)))
+	@echo "labkit: building the native engines"
+	@$(UV) pip install -q --python $(BIN)/python --no-deps --no-build-isolation --reinstall-package labkit -e .
+	@$(BIN)/python -I -m compileall -qq labkit || \
+		echo "labkit: no byte code could be written below labkit/: each start is slower, nothing else" >&2
+	@echo '$(FILES)' > $@
+
+run: setup  ## the quick tour: three notebooks, one offline report in out/report.html
+	$(BIN)/labkit report $(QUICK:%=notebooks/%.ipynb) --param quick=true
+	@echo "open $(CURDIR)/out/report.html"
+
+lab: setup  ## JupyterLab on a copy of the notebooks
+	$(BIN)/labkit lab
 
 check: setup  ## lint, types, architecture and unit tests; under a minute
 	$(BIN)/ruff check -q .
 	$(BIN)/ruff format -q --check .
-	$(BIN)/clang-format --dry-run -Werror $(filter %.cpp %.h,$(NATIVE))
+	$(BIN)/clang-format --dry-run -Werror $(FORMATTED)
 	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/arch tests/unit
+	$(PYTEST) -q $(wildcard tests/arch tests/unit)
+
+# The notebooks that tests keep among their inputs may fail on purpose: nbval runs those of notebooks/ only.
+test: setup  ## every behaviour once, the notebooks included; at most 15 minutes
+ifeq ($(CI),true)
+	@$(MAKE) --no-print-directory system-packages
+else
+	@absent="$(ABSENT)"; [ -z "$$absent" ] || \
+		echo "labkit: tests that need $$absent are skipped; to run them: make system-packages"
+endif
+	$(PYTEST) -m "not soak" --durations=10 $(NBVAL) --ignore-glob='tests/*.ipynb' tests $(wildcard notebooks)
+
+soak: setup  ## the full repeat counts of what `test` tries once
+	$(PYTEST) -m soak --timeout=3600 tests
+
+bench: setup  ## measured ratios against their goals, into out/bench.json
+	$(BIN)/python tests/bench/run.py
 
 lock: setup  ## renew requirements.lock
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 pyproject.toml --group dev --upgrade \
+	$(UV) pip compile -q --universal --python-version 3.11 pyproject.toml --group dev --upgrade \
 		--generate-hashes --no-emit-index-url --no-header --no-annotate -o requirements.lock
+
+# Debian packages that only tests want.
+ABSENT = $(strip $(shell sed 's/[[:space:]]*\#.*//; /^$$/d' tests/system-packages | while read -r package; do \
+	[ "$$(dpkg-query -W -f '$${db:Status-Status}' "$$package" 2>/dev/null)" = installed ] || echo "$$package"; done))
+AS_ROOT = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+system-packages:  ## install the Debian packages that tests want (tests/system-packages)
+	@absent="$(ABSENT)"; [ -z "$$absent" ] || { $(AS_ROOT) apt-get -q update && \
+		$(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $$absent; }
