@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, TypeAlias
 
 from labkit.errors import WorkloadError
 from labkit.traffic.patch import Place
@@ -55,11 +55,8 @@ class PacketField:
 
     def number(self, value: object) -> int:
         """Number of `value`, itself a number or the field's own text; WorkloadError when it does not fit."""
-        low, high = (
-            (-(1 << self.bits - 1), (1 << self.bits - 1) - 1)
-            if self.kind == "signed"
-            else (0, (1 << self.bits) - 1)
-        )
+        low = -(1 << (self.bits - 1)) if self.kind == "signed" else 0
+        high = low + (1 << self.bits) - 1
         try:
             number = self._read(value)
         except BUILD_FAULTS:
@@ -81,10 +78,9 @@ class PacketField:
         if isinstance(value, str):
             if self.kind in READERS:
                 return READERS[self.kind](value)
-            value = self.descriptor.any2i(
-                self.layer, value
-            )  # a name that scapy knows: flags "SA", port "domain"
-        return operator.index(getattr(value, "value", value))
+            # a name that scapy knows: flags "SA", port "domain"
+            value = self.descriptor.any2i(self.layer, value)
+        return operator.index(plain(value))
 
 
 def plain(value: Any) -> Any:

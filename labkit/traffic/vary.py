@@ -256,7 +256,14 @@ def _limbs(bits: int, base: int, distances: NDArray[Any]) -> Limbs:
 
 def _draw(source: np.random.PCG64, n: int, span: int) -> NDArray[np.uint64]:
     raw: NDArray[np.uint64] = source.random_raw(n)
-    return raw if span == 1 << 64 else raw % np.uint64(span)
+    if span == 1 << 64:
+        return raw
+    # the upper 32 bits scaled to the range: twice as fast as the remainder of a division
+    return (
+        (raw >> np.uint64(32)) * np.uint64(span) >> np.uint64(32)
+        if span <= 1 << 32
+        else raw % np.uint64(span)
+    )
 
 
 def _distinct(source: np.random.PCG64, n: int, span: int) -> NDArray[np.uint64]:
@@ -265,7 +272,10 @@ def _distinct(source: np.random.PCG64, n: int, span: int) -> NDArray[np.uint64]:
         return order[:n].astype(np.uint64)
     values = _draw(source, n, span)
     while True:
-        _, first_seen = np.unique(values, return_index=True)
-        if len(first_seen) == n:
+        ordered = np.sort(values)
+        twice = ordered[1:][ordered[1:] == ordered[:-1]]
+        if not len(twice):
             return values
-        values = np.concatenate([values[np.sort(first_seen)], _draw(source, n - len(first_seen), span)])
+        # all holders of such a value draw again: no value is favoured
+        kept = values[~np.isin(values, twice)]
+        values = np.concatenate([kept, _draw(source, n - len(kept), span)])
