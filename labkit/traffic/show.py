@@ -18,8 +18,10 @@ def craft_text(flow: Traffic, frames: int = 1) -> str:
         f"{len(table)} frames of {flow.frame_bytes} bytes ({wire_bytes(flow.frame_bytes)} on the wire), "
         f"seed {said['seed']}",
     ]
-    for layer in said["layers"]:
-        lines.append(f"{layer['layer']}: " + "  ".join(_pair(*item) for item in layer["fields"].items()))
+    lines += [
+        f"{layer['layer']}: " + "  ".join(_pair(*item) for item in layer["fields"].items())
+        for layer in said["layers"]
+    ]
     lines += [f"{name} varies: {_one_line(values)}" for name, values in said["vary"].items()]
     for index in range(min(frames, len(table))):
         lines += [f"frame {index}", hex_dump(table.frame(index))]

@@ -117,7 +117,9 @@ def test_every_checksum_value_of_udp_is_scapys_and_none_is_zero(layer: str) -> N
 
 def test_checksum_set_by_hand_stays_as_set() -> None:
     packet = Ether(src="02:00:00:00:00:01") / IP(chksum=0x1234) / UDP(chksum=0) / Raw(b"x" * 18)
-    table = Flow(packet, {"IP.src": choices(["192.0.2.1", "192.0.2.9"]), "UDP.sport": choices([1, 2])}).table()
+    table = Flow(
+        packet, {"IP.src": choices(["192.0.2.1", "192.0.2.9"]), "UDP.sport": choices([1, 2])}
+    ).table()
     for index in range(2):
         assert table.frame(index)[24:26] == b"\x12\x34"
         assert table.frame(index)[40:42] == b"\0\0"
