@@ -19,6 +19,10 @@ Limbs: TypeAlias = tuple[NDArray[Any], ...]
 """Values of a field, one a frame: uint32 up to 32 bits, uint64 up to 64, two uint64 (upper, lower) above."""
 
 LOWER = (1 << 64) - 1
+FEISTEL_ROUNDS = 4
+SPLITMIX = np.uint64(0xBF58476D1CE4E5B9)
+"""Multiplier of the SplitMix64 generator (Steele, Lea and Flood, 2014): spreads low bits over the word."""
+
 LISTED_IN_FULL = 64
 """Lists up to this length are described value by value, longer ones by their digest."""
 
@@ -267,15 +271,35 @@ def _draw(source: np.random.PCG64, n: int, span: int) -> NDArray[np.uint64]:
 
 
 def _distinct(source: np.random.PCG64, n: int, span: int) -> NDArray[np.uint64]:
-    if span <= 4 * n:
-        order = np.argsort(source.random_raw(span), kind="stable")
-        return order[:n].astype(np.uint64)
-    values = _draw(source, n, span)
-    while True:
-        ordered = np.sort(values)
-        twice = ordered[1:][ordered[1:] == ordered[:-1]]
-        if not len(twice):
-            return values
-        # all holders of such a value draw again: no value is favoured
-        kept = values[~np.isin(values, twice)]
-        values = np.concatenate([kept, _draw(source, n - len(kept), span)])
+    """First `n` values of a seeded permutation of the range: none comes twice, and nothing is sorted.
+
+    Values that the permutation of the next power of two puts behind the range are permuted again until they
+    lie within (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002).
+    """
+    bits = max(2, (span - 1).bit_length())
+    keys = source.random_raw(FEISTEL_ROUNDS)
+    values = _permuted(np.arange(n, dtype=np.uint64), bits, keys)
+    while len(beyond := np.flatnonzero(values > np.uint64(span - 1))):
+        values[beyond] = _permuted(values[beyond], bits, keys)
+    return values
+
+
+def _permuted(values: NDArray[np.uint64], bits: int, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Permutation of all numbers of `bits` bits: a Feistel network, four rounds (Luby and Rackoff, 1988)."""
+    lower_bits = bits // 2
+    lower, upper = values & np.uint64((1 << lower_bits) - 1), values >> np.uint64(lower_bits)
+    for round_, key in enumerate(keys):
+        if round_ % 2:
+            lower ^= _mixed(upper, key) >> np.uint64(64 - lower_bits)
+        else:
+            upper ^= _mixed(lower, key) >> np.uint64(64 - (bits - lower_bits))
+    return upper << np.uint64(lower_bits) | lower
+
+
+def _mixed(values: NDArray[np.uint64], key: np.uint64) -> NDArray[np.uint64]:
+    mixed = values + key
+    mixed ^= mixed >> np.uint64(30)
+    mixed *= SPLITMIX
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= SPLITMIX
+    return mixed
