@@ -125,8 +125,9 @@ def find(s: SimpleNamespace, packet: Packet, name: str) -> PacketField:
         kind, bits = _kind(s, inner)
         if not bits:
             break
-        label = f"{layer_name}.{inner.name}"
-        known[inner.name] = PacketField(label, kind, Place(bit, bits), layer, inner)
+        if kind != "signed":
+            label = f"{layer_name}.{inner.name}"
+            known[inner.name] = PacketField(label, kind, Place(bit, bits), layer, inner)
         bit += bits
     if field_name not in known:
         raise WorkloadError(f"{name}: no field of {layer_name} that can vary; those are {', '.join(known)}")

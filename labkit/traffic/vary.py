@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import re
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -156,13 +158,13 @@ def count(start: Value, n: int, step: int = 1) -> Count:
     WorkloadError
         No values, or a step of 0 that gives the same value again.
     """
-    _at_least_one("count", n)
+    n = _at_least_one("count", n)
     if not step and n > 1:
         raise WorkloadError(f"count: step 0 gives the same value {n} times; give another step")
-    return Count(start, n, step)
+    return Count(_plain(start), n, operator.index(step))
 
 
-def choices(values: list[Value] | tuple[Value, ...]) -> Choices:
+def choices(values: Iterable[Value]) -> Choices:
     """The listed values in their order; a value listed twice is sent twice as often.
 
     Raises
@@ -170,8 +172,9 @@ def choices(values: list[Value] | tuple[Value, ...]) -> Choices:
     WorkloadError
         The list is empty.
     """
-    _at_least_one("choices", len(values))
-    return Choices(tuple(values))
+    listed = tuple(map(_plain, values))
+    _at_least_one("choices", len(listed))
+    return Choices(listed)
 
 
 def randoms(
@@ -194,10 +197,10 @@ def randoms(
     WorkloadError
         No values, or a seed below 0.
     """
-    _at_least_one("randoms", n)
+    n = _at_least_one("randoms", n)
     if seed is not None:
         check_seed(seed)
-    return Randoms(n, low, high, distinct, seed)
+    return Randoms(n, _plain(low), _plain(high), distinct, seed)
 
 
 def parse_vary(text: str) -> tuple[str, Generator]:
@@ -241,9 +244,19 @@ def _value(text: str) -> Value:
         return plain
 
 
-def _at_least_one(what: str, n: object) -> None:
-    if not isinstance(n, int) or n < 1:
-        raise WorkloadError(f"{what}: {n!r} values make an empty flow; ask for at least 1")
+def _at_least_one(what: str, n: object) -> int:
+    number = _plain(n)
+    if not isinstance(number, int) or number < 1:
+        raise WorkloadError(f"{what}: {n!r} values make an empty flow; ask for a whole number from 1")
+    return number
+
+
+def _plain(value: Any) -> Any:
+    """Python's own integer for a number of any library, for JSON; whatever else as it is."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        return value
 
 
 def _dtype(bits: int) -> type[np.uint32 | np.uint64]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from typing import Any
 
+import numpy as np
 import pytest
 from scapy.config import conf
 from scapy.layers.inet import IP, TCP, UDP
@@ -271,3 +272,19 @@ def test_table_refuses_frames_beyond_its_block() -> None:
 def test_tcp_flags_may_be_named() -> None:
     flow = Flow(addressed() / TCP(), {"TCP.flags": choices(["S", "SA", 0x10])})
     assert [frame[47] for frame in all_frames(flow)] == [0x02, 0x12, 0x10]
+    assert Flow(addressed() / TCP(flags="SA")).describe()["layers"][2]["fields"]["flags"] == 0x12
+
+
+def test_numbers_of_other_libraries_are_described_as_plain_ones() -> None:
+    values = choices(np.arange(3)), count(np.uint16(5), np.int64(2)), randoms(np.int64(2), np.uint8(1), 9)
+    assert json.dumps([generator.describe() for generator in values]) == json.dumps(
+        [generator.describe() for generator in (choices([0, 1, 2]), count(5, 2), randoms(2, 1, 9))]
+    )
+
+
+def test_scapy_loads_with_the_first_packet_and_numpy_not_for_limits() -> None:
+    code = (
+        "import sys, labkit.traffic.limits, labkit.traffic.table; assert 'numpy' not in sys.modules\n"
+        "import labkit.traffic.flows, labkit.traffic.show; assert 'scapy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", code], timeout=60, check=True)

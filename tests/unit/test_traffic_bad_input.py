@@ -77,12 +77,14 @@ def test_varied_value_out_of_range_and_unknown_names_are_refused(name: str, valu
         Flow(Ether() / Dot1Q() / IP() / UDP(), {name: values})
 
 
-def test_empty_flows_are_refused() -> None:
+def test_empty_flows_and_names_instead_of_addresses_are_refused() -> None:
     for make in (lambda: count(1, 0), lambda: choices([]), lambda: randoms(0), lambda: udp_flow(flows=0)):
         with pytest.raises(WorkloadError, match="empty flow"):
             make()
     with pytest.raises(WorkloadError, match="same value"):
         count(1, 2, 0)
+    with pytest.raises(WorkloadError, match="src: 'example.org' .* an IPv4 address"):
+        udp_flow(src="example.org")
     with pytest.raises(WorkloadError, match="seed -1"):
         udp_flow(seed=-1)
 
