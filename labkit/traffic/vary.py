@@ -6,7 +6,6 @@ import hashlib
 import json
 import operator
 import re
-import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -15,16 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labkit.errors import WorkloadError
+from labkit.traffic.draws import drawn
 
 Value: TypeAlias = int | str
 Limbs: TypeAlias = tuple[NDArray[Any], ...]
 """Values of a field, one a frame: uint32 up to 32 bits, uint64 up to 64, two uint64 (upper, lower) above."""
 
 LOWER = (1 << 64) - 1
-FEISTEL_ROUNDS = 4
-SPLITMIX = np.uint64(0xBF58476D1CE4E5B9)
-"""Multiplier of the SplitMix64 generator (Steele, Lea and Flood, 2014): spreads low bits over the word."""
-
 LISTED_IN_FULL = 64
 """Lists up to this length are described value by value, longer ones by their digest."""
 
@@ -134,9 +130,7 @@ class Randoms:
                 "ask for fewer or widen the range with low and high"
             )
         own_seed = seed if self.seed is None else self.seed
-        # the raw stream of a bit generator is what numpy promises never to change (NEP 19)
-        source = np.random.PCG64(np.random.SeedSequence([own_seed, zlib.crc32(field.name.encode())]))
-        distances = _distinct(source, self.n, span) if self.distinct else _draw(source, self.n, span)
+        distances = drawn(own_seed, field.name, self.n, span, distinct=self.distinct)
         return _limbs(field.bits, low, distances.astype(_dtype(field.bits)))
 
     def describe(self) -> dict[str, Any]:
@@ -269,50 +263,3 @@ def _limbs(bits: int, base: int, distances: NDArray[Any]) -> Limbs:
     lower = distances + np.uint64(base & LOWER)
     carried = lower < distances
     return (carried + np.uint64(base >> 64), lower)
-
-
-def _draw(source: np.random.PCG64, n: int, span: int) -> NDArray[np.uint64]:
-    raw: NDArray[np.uint64] = source.random_raw(n)
-    if span == 1 << 64:
-        return raw
-    # the upper 32 bits scaled to the range: twice as fast as the remainder of a division
-    return (
-        (raw >> np.uint64(32)) * np.uint64(span) >> np.uint64(32)
-        if span <= 1 << 32
-        else raw % np.uint64(span)
-    )
-
-
-def _distinct(source: np.random.PCG64, n: int, span: int) -> NDArray[np.uint64]:
-    """First `n` values of a seeded permutation of the range: none comes twice, and nothing is sorted.
-
-    Values that the permutation of the next power of two puts behind the range are permuted again until they
-    lie within (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002).
-    """
-    bits = max(2, (span - 1).bit_length())
-    keys = source.random_raw(FEISTEL_ROUNDS)
-    values = _permuted(np.arange(n, dtype=np.uint64), bits, keys)
-    while len(beyond := np.flatnonzero(values > np.uint64(span - 1))):
-        values[beyond] = _permuted(values[beyond], bits, keys)
-    return values
-
-
-def _permuted(values: NDArray[np.uint64], bits: int, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Permutation of all numbers of `bits` bits: a Feistel network, four rounds (Luby and Rackoff, 1988)."""
-    lower_bits = bits // 2
-    lower, upper = values & np.uint64((1 << lower_bits) - 1), values >> np.uint64(lower_bits)
-    for round_, key in enumerate(keys):
-        if round_ % 2:
-            lower ^= _mixed(upper, key) >> np.uint64(64 - lower_bits)
-        else:
-            upper ^= _mixed(lower, key) >> np.uint64(64 - (bits - lower_bits))
-    return upper << np.uint64(lower_bits) | lower
-
-
-def _mixed(values: NDArray[np.uint64], key: np.uint64) -> NDArray[np.uint64]:
-    mixed = values + key
-    mixed ^= mixed >> np.uint64(30)
-    mixed *= SPLITMIX
-    mixed ^= mixed >> np.uint64(27)
-    mixed *= SPLITMIX
-    return mixed

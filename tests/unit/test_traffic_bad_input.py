@@ -83,7 +83,7 @@ def test_empty_flows_and_names_instead_of_addresses_are_refused() -> None:
             make()
     with pytest.raises(WorkloadError, match="same value"):
         count(1, 2, 0)
-    with pytest.raises(WorkloadError, match="src: 'example.org' .* an IPv4 address"):
+    with pytest.raises(WorkloadError, match=r"src: 'example\.org' .* an IPv4 address"):
         udp_flow(src="example.org")
     with pytest.raises(WorkloadError, match="seed -1"):
         udp_flow(seed=-1)
