@@ -55,11 +55,8 @@ class PacketField:
 
     def number(self, value: object) -> int:
         """Number of `value`, itself a number or the field's own text; WorkloadError when it does not fit."""
-        low, high = (
-            (-(1 << self.bits - 1), (1 << self.bits - 1) - 1)
-            if self.kind == "signed"
-            else (0, (1 << self.bits) - 1)
-        )
+        low = -(1 << (self.bits - 1)) if self.kind == "signed" else 0
+        high = low + (1 << self.bits) - 1
         try:
             number = self._read(value)
         except BUILD_FAULTS:
@@ -81,10 +78,9 @@ class PacketField:
         if isinstance(value, str):
             if self.kind in READERS:
                 return READERS[self.kind](value)
-            value = self.descriptor.any2i(
-                self.layer, value
-            )  # a name that scapy knows: flags "SA", port "domain"
-        return operator.index(getattr(value, "value", value))
+            # a name that scapy knows: flags "SA", port "domain"
+            value = self.descriptor.any2i(self.layer, value)
+        return operator.index(plain(value))
 
 
 def plain(value: Any) -> Any:
@@ -129,8 +125,9 @@ def find(s: SimpleNamespace, packet: Packet, name: str) -> PacketField:
         kind, bits = _kind(s, inner)
         if not bits:
             break
-        label = f"{layer_name}.{inner.name}"
-        known[inner.name] = PacketField(label, kind, Place(bit, bits), layer, inner)
+        if kind != "signed":
+            label = f"{layer_name}.{inner.name}"
+            known[inner.name] = PacketField(label, kind, Place(bit, bits), layer, inner)
         bit += bits
     if field_name not in known:
         raise WorkloadError(f"{name}: no field of {layer_name} that can vary; those are {', '.join(known)}")

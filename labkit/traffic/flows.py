@@ -69,7 +69,10 @@ class Flow:
         fields = {name: find(frames.scapy(), packet, name) for name in self.vary}
         drawn = {name: generator.draw(fields[name], self.seed) for name, generator in self.vary.items()}
         longest = max((len(limbs[0]) for limbs in drawn.values()), default=1)
-        values = {name: tuple(np.resize(limb, longest) for limb in limbs) for name, limbs in drawn.items()}
+        values = {
+            name: tuple(np.tile(limb, -(-longest // len(limb)))[:longest] for limb in limbs)
+            for name, limbs in drawn.items()
+        }
         _check_varied_checksum(fields, drawn)
         template = _template(packet, fields, values, self.seed, self.pad_bytes)
         if len(template.frame) < ETHERNET_HEADER_BYTES:

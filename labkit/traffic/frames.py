@@ -27,7 +27,7 @@ from labkit.traffic.fields import (
     plain,
 )
 from labkit.traffic.patch import Checksum
-from labkit.traffic.texts import WRITERS
+from labkit.traffic.texts import WRITERS, check_text
 from labkit.units import ETHERNET_HEADER_BYTES
 
 SRC_MAC, DST_MAC = "02:00:00:00:00:01", "02:00:00:00:00:02"
@@ -49,23 +49,26 @@ def scapy() -> SimpleNamespace:
     logger = logging.getLogger("scapy")
     level = logger.level
     logger.setLevel(logging.ERROR)
-    try:
-        from scapy.config import conf
+    from scapy.config import conf
 
-        conf.route_autoload = conf.route6_autoload = False
-        from scapy import base_classes, fields, packet, volatile
+    autoload = conf.route_autoload, conf.route6_autoload
+    conf.route_autoload = conf.route6_autoload = False
+    try:
+        from scapy import fields, packet, volatile
         from scapy.layers import inet, inet6, l2
     finally:
         logger.setLevel(level)
-    return SimpleNamespace(
-        base=base_classes, fields=fields, packet=packet, volatile=volatile, inet=inet, inet6=inet6, l2=l2
-    )
+        conf.route_autoload, conf.route6_autoload = autoload
+    return SimpleNamespace(fields=fields, packet=packet, volatile=volatile, inet=inet, inet6=inet6, l2=l2)
 
 
 def udp_packet(
     *, src_mac: str, dst_mac: str, src: str, dst: str, ipv6: bool, sport: int, dport: int, vlan: int | None
 ) -> Packet:
     """UDP packet without payload, in a VLAN when one is given."""
+    # before scapy sees them: it asks the resolver about text that is no address
+    for name, text in (("src", src), ("dst", dst)):
+        check_text(name, "ip6" if ipv6 else "ip4", text)
     s = scapy()
     packet = s.l2.Ether(src=src_mac, dst=dst_mac)
     if vlan is not None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
+from labkit.errors import WorkloadError
+
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
 
 
@@ -38,3 +40,11 @@ RANGES: Final[Mapping[str, str]] = {
     "ip6": "an IPv6 address, :: to ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
 }
 """Kinds of fields that are written as text, and what they may be."""
+
+
+def check_text(name: str, kind: str, text: str) -> None:
+    """Refuse `text` when it is no address of its kind."""
+    try:
+        READERS[kind](text)
+    except ValueError as fault:
+        raise WorkloadError(f"{name}: {text!r} is out of range; it must be {RANGES[kind]}") from fault

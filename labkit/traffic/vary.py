@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import re
-import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labkit.errors import WorkloadError
+from labkit.traffic.draws import drawn
 
 Value: TypeAlias = int | str
 Limbs: TypeAlias = tuple[NDArray[Any], ...]
@@ -128,9 +130,7 @@ class Randoms:
                 "ask for fewer or widen the range with low and high"
             )
         own_seed = seed if self.seed is None else self.seed
-        # the raw stream of a bit generator is what numpy promises never to change (NEP 19)
-        source = np.random.PCG64(np.random.SeedSequence([own_seed, zlib.crc32(field.name.encode())]))
-        distances = _distinct(source, self.n, span) if self.distinct else _draw(source, self.n, span)
+        distances = drawn(own_seed, field.name, self.n, span, distinct=self.distinct)
         return _limbs(field.bits, low, distances.astype(_dtype(field.bits)))
 
     def describe(self) -> dict[str, Any]:
@@ -152,13 +152,13 @@ def count(start: Value, n: int, step: int = 1) -> Count:
     WorkloadError
         No values, or a step of 0 that gives the same value again.
     """
-    _at_least_one("count", n)
+    n = _at_least_one("count", n)
     if not step and n > 1:
         raise WorkloadError(f"count: step 0 gives the same value {n} times; give another step")
-    return Count(start, n, step)
+    return Count(_plain(start), n, operator.index(step))
 
 
-def choices(values: list[Value] | tuple[Value, ...]) -> Choices:
+def choices(values: Iterable[Value]) -> Choices:
     """The listed values in their order; a value listed twice is sent twice as often.
 
     Raises
@@ -166,8 +166,9 @@ def choices(values: list[Value] | tuple[Value, ...]) -> Choices:
     WorkloadError
         The list is empty.
     """
-    _at_least_one("choices", len(values))
-    return Choices(tuple(values))
+    listed = tuple(map(_plain, values))
+    _at_least_one("choices", len(listed))
+    return Choices(listed)
 
 
 def randoms(
@@ -190,10 +191,10 @@ def randoms(
     WorkloadError
         No values, or a seed below 0.
     """
-    _at_least_one("randoms", n)
+    n = _at_least_one("randoms", n)
     if seed is not None:
         check_seed(seed)
-    return Randoms(n, low, high, distinct, seed)
+    return Randoms(n, _plain(low), _plain(high), distinct, seed)
 
 
 def parse_vary(text: str) -> tuple[str, Generator]:
@@ -237,9 +238,19 @@ def _value(text: str) -> Value:
         return plain
 
 
-def _at_least_one(what: str, n: object) -> None:
-    if not isinstance(n, int) or n < 1:
-        raise WorkloadError(f"{what}: {n!r} values make an empty flow; ask for at least 1")
+def _at_least_one(what: str, n: object) -> int:
+    number = _plain(n)
+    if not isinstance(number, int) or number < 1:
+        raise WorkloadError(f"{what}: {n!r} values make an empty flow; ask for a whole number from 1")
+    return number
+
+
+def _plain(value: Any) -> Any:
+    """Python's own integer for a number of any library, for JSON; whatever else as it is."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        return value
 
 
 def _dtype(bits: int) -> type[np.uint32 | np.uint64]:
@@ -252,20 +263,3 @@ def _limbs(bits: int, base: int, distances: NDArray[Any]) -> Limbs:
     lower = distances + np.uint64(base & LOWER)
     carried = lower < distances
     return (carried + np.uint64(base >> 64), lower)
-
-
-def _draw(source: np.random.PCG64, n: int, span: int) -> NDArray[np.uint64]:
-    raw: NDArray[np.uint64] = source.random_raw(n)
-    return raw if span == 1 << 64 else raw % np.uint64(span)
-
-
-def _distinct(source: np.random.PCG64, n: int, span: int) -> NDArray[np.uint64]:
-    if span <= 4 * n:
-        order = np.argsort(source.random_raw(span), kind="stable")
-        return order[:n].astype(np.uint64)
-    values = _draw(source, n, span)
-    while True:
-        _, first_seen = np.unique(values, return_index=True)
-        if len(first_seen) == n:
-            return values
-        values = np.concatenate([values[np.sort(first_seen)], _draw(source, n - len(first_seen), span)])
