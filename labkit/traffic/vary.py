@@ -90,13 +90,21 @@ class Choices:
 
     def draw(self, field: Field, seed: int) -> Limbs:  # noqa: ARG002
         """Values for `field`; each must fit it."""
-        numbers = [field.number(value) for value in self.values]
+        numbers = self._numbers(field)
         if field.bits <= 64:
             return (np.array(numbers, dtype=_dtype(field.bits)),)
         return (
             np.array([number >> 64 for number in numbers], dtype=np.uint64),
             np.array([number & LOWER for number in numbers], dtype=np.uint64),
         )
+
+    def _numbers(self, field: Field) -> list[int]:
+        values: list[Any] = list(self.values)
+        if set(map(type, values)) == {int}:  # the ends tell of all, four times as fast as one by one
+            field.number(min(values))
+            field.number(max(values))
+            return values
+        return [field.number(value) for value in values]
 
     def describe(self) -> dict[str, Any]:
         """List the values, or their number and digest when there are many."""
