@@ -34,6 +34,7 @@ _HOMES = {
     "heatmap_pair": "labkit.plots",
     "lines": "labkit.plots",
     "finish": "labkit.report.record",
+    "run_report": "labkit.report.report",
 }
 
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - one table says name and home

@@ -13,7 +13,7 @@ from labkit.rigs.base import Rig
 
 def open_rig(name: str, parameters: Mapping[str, object]) -> Rig:
     """Rig by its name; parameters that are None were not given."""
-    from labkit.rigs.choose import rig  # type: ignore[import-untyped]
+    from labkit.rigs.choose import rig
 
     made: Rig = rig(name, **{key: value for key, value in parameters.items() if value is not None})
     return made
@@ -21,7 +21,7 @@ def open_rig(name: str, parameters: Mapping[str, object]) -> Rig:
 
 def known_rigs() -> Sequence[RigInfo]:
     """Every rig of this version."""
-    from labkit.rigs.catalog import known_rigs  # type: ignore[import-untyped]
+    from labkit.rigs.catalog import known_rigs
 
     known: Sequence[RigInfo] = known_rigs()
     return known
@@ -29,7 +29,7 @@ def known_rigs() -> Sequence[RigInfo]:
 
 def udp_flow(**options: Any) -> Traffic:
     """UDP traffic; options that are None are left to the library."""
-    from labkit.traffic.flows import udp_flow  # type: ignore[import-untyped]
+    from labkit.traffic.flows import udp_flow
 
     flow: Traffic = udp_flow(**{name: value for name, value in options.items() if value is not None})
     return flow
@@ -44,7 +44,7 @@ def parse_vary(texts: Sequence[str]) -> dict[str, Any]:
 
 def run_trial(rig: Rig, workload: Workload, **options: Any) -> Trial:
     """One honest trial."""
-    from labkit.experiment.trial import run_trial  # type: ignore[import-untyped]
+    from labkit.experiment.trial import run_trial
 
     trial: Trial = run_trial(rig, workload, **options)
     return trial
@@ -52,14 +52,14 @@ def run_trial(rig: Rig, workload: Workload, **options: Any) -> Trial:
 
 def sweep(rig: Rig, workload: Workload, factors: Mapping[str, Sequence[Scalar]], **options: Any) -> Any:
     """Planned sweep, not yet run."""
-    from labkit.experiment.sweep import Sweep  # type: ignore[import-untyped]
+    from labkit.experiment.sweep import Sweep
 
     return Sweep(rig, workload, factors=factors, **options)
 
 
 def published_tables() -> dict[str, str]:
     """Name of each published table and what is in it."""
-    from labkit.results.published import TABLES  # type: ignore[import-untyped]
+    from labkit.results.published import TABLES
 
     return {name: (row.__doc__ or "").strip().splitlines()[0] for name, row in TABLES.items()}
 
@@ -73,6 +73,6 @@ def published_rows(table: str) -> list[dict[str, Any]]:
 
 def compared_points() -> list[dict[str, Any]]:
     """Points that the simulated NIC is compared with, each beside the lab's own number."""
-    from labkit.experiment.published import compare_published  # type: ignore[import-untyped]
+    from labkit.experiment.published import compare_published
 
     return [point.as_json() for point in compare_published()]

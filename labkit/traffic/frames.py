@@ -249,4 +249,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         many = len(value) > SHOWN_BYTES
         return {"bytes": len(value), "sha256": hashlib.sha256(value).hexdigest()} if many else value.hex()
-    return value if isinstance(value, int | str) else repr(value)
+    # scapy's addresses are kinds of str, its enumerations kinds of int: JSON wants the bare ones
+    if isinstance(value, bool | int):
+        return int(value)
+    return str(value) if isinstance(value, str) else repr(value)

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from labkit.traffic.flows import Flow, udp_flow
 
 from labkit.errors import (
     AgentLostError,
@@ -23,6 +22,7 @@ from labkit.errors import (
 from labkit.experiment.trial import run_trial
 from labkit.records import Sample, Workload
 from labkit.rigs.veth import VethRig
+from labkit.traffic.flows import Flow, udp_flow
 from labkit.traffic.table import FrameTable
 
 pytestmark = pytest.mark.network
