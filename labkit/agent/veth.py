@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import time
 from collections.abc import Callable, Mapping
 
 from labkit.agent.protocol import Opened, Reading
@@ -17,6 +18,7 @@ SENDER, PEER, IFB = "veth0", "veth1", "ifb0"
 # locally administered; the default flow goes to 02:00:00:00:00:02, which is none of these
 SENDER_MAC, PEER_MAC, IFB_MAC = "02:6c:6b:00:00:00", "02:6c:6b:00:00:01", "02:6c:6b:00:00:02"
 DEVICE_OF_SINK = {"stack": SENDER, "ifb": IFB}
+CARRIER_WITHIN_S, CARRIER_STEP_S = 2.0, 0.001
 
 
 class VethHost:
@@ -58,6 +60,7 @@ class VethHost:
             switch_ipv6_off(PEER)
         self._links.set_up(SENDER, up=True)
         self._peer_links.set_up(PEER, up=peer_carrier)
+        self._wait_operational(yes=peer_carrier)
         self._indices = {SENDER: self._links.index(SENDER), PEER: self._peer_links.index(PEER)}
 
     def look(self, sink: str) -> Opened:
@@ -133,6 +136,15 @@ class VethHost:
         for closable in (self._links, self._peer_links, self._stats, self._peer_stats):
             closable.close()
 
+    def _wait_operational(self, *, yes: bool) -> None:
+        """Wait until the kernel has acted on the carrier: before, frames are lost without a count."""
+        deadline = time.monotonic() + CARRIER_WITHIN_S
+        while self._links.facts(SENDER).operational is not yes:
+            if time.monotonic() > deadline:
+                state = "come up" if yes else "go down"
+                raise LabError(f"{SENDER} did not {state} within {CARRIER_WITHIN_S:g} s; open the rig again")
+            time.sleep(CARRIER_STEP_S)
+
     def _device(self, sink: str) -> str:
         device = DEVICE_OF_SINK[sink]
         if device == IFB and IFB not in self._indices:
@@ -143,6 +155,9 @@ class VethHost:
             switch_ipv6_off(IFB)
             self._links.set_mtu(IFB, self._links.facts(SENDER).mtu)
             self._links.set_up(IFB, up=True)
+            # its defaults are pfifo_fast and 32 packets; both sinks shall differ in the sink alone
+            self._links.set_txqueuelen(IFB, self._links.facts(SENDER).txqueuelen)
+            self._links.set_qdisc(IFB, self._links.qdisc(SENDER))
             self._indices[IFB] = self._links.index(IFB)
         return device
 

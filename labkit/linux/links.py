@@ -9,10 +9,14 @@ import msgspec
 from pyroute2 import IPRoute
 from pyroute2.ethtool.ioctl import IoctlEthtool, NotSupportedError
 from pyroute2.netlink.exceptions import NetlinkError
+from pyroute2.netlink.rtnl import tcmsg
 
 from labkit.errors import LabError, SettingRefusedError
+from labkit.units import ETHERNET_HEADER_BYTES
 
 QDISC_KINDS = ("noqueue", "pfifo", "bfifo", "tbf")
+# both fifos are told by the same struct tc_fifo_qopt (<linux/pkt_sched.h>); pyroute2 knows it as pfifo only
+tcmsg.plugins.setdefault("bfifo", tcmsg.plugins["pfifo"])
 
 
 class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +28,7 @@ class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
     mtu: int
     up: bool
     carrier: bool
+    operational: bool
     txqueuelen: int
 
 
@@ -73,6 +78,10 @@ class Links:
             mtu=int(link.get_attr("IFLA_MTU")),
             up=link["state"] == "up",
             carrier=link.get_attr("IFLA_CARRIER") == 1,
+            # after both ends of a pair come up the qdisc stays noop for some milliseconds: frames sent then
+            # are taken and lost without a count. A device without a carrier of its own says UNKNOWN
+            operational=link.get_attr("IFLA_OPERSTATE") in {"UP", "UNKNOWN"}
+            and link.get_attr("IFLA_QDISC") != "noop",
             txqueuelen=int(link.get_attr("IFLA_TXQLEN")),
         )
 
@@ -105,7 +114,7 @@ class Links:
     def qdisc_dropped(self, name: str) -> int:
         """Packets that the root qdisc dropped since it was added; 0 for noqueue, which keeps none to drop."""
         found = self._root(name)
-        if found is None:
+        if found is None or found.get_attr("TCA_KIND") == "noqueue":
             return 0
         stats = found.get_attr("TCA_STATS2").get_attr("TCA_STATS_QUEUE")
         return int(stats["drops"])
@@ -113,23 +122,39 @@ class Links:
     def set_qdisc(self, name: str, qdisc: Qdisc) -> None:
         """Replace the root qdisc."""
         index, asked = self.index(name), f"{name}: qdisc {qdisc.kind}"
-        if qdisc.kind == "noqueue":
-            if self._root(name) is not None:
-                self._ask(asked, "tc", "del", index=index, root=True)
-            return
-        options: dict[str, Any] = {} if qdisc.limit is None else {"limit": qdisc.limit}
-        if qdisc.kind == "tbf":
-            options |= {"rate": (qdisc.rate_bps or 0) // 8, "burst": TBF_BURST_BYTES, "limit": qdisc.limit}
+        options = self._options(name, qdisc)
         # a fresh qdisc, never a changed one: its counters start at 0 and no option of the old one stays
-        if self._root(name) is not None:
+        old = self._root(name)
+        if old is not None and old["handle"]:  # the kernel's own default has no handle and needs no removal
             self._ask(asked, "tc", "del", index=index, root=True)
-        self._ask(asked, "tc", "add", kind=qdisc.kind, index=index, root=True, handle=0x10000, **options)
+        if self.qdisc(name).kind != qdisc.kind:
+            self._ask(asked, "tc", "add", kind=qdisc.kind, index=index, root=True, handle=0x10000, **options)
+
+    def _options(self, name: str, qdisc: Qdisc) -> dict[str, int]:
+        """What the kernel is told; a limit that was not given is the kernel's own default, in so many words.
+
+        pyroute2 would send a limit of 0 for it. The defaults are those of net/sched/sch_fifo.c.
+        """
+        if qdisc.kind == "noqueue":
+            return {}
+        if qdisc.kind == "tbf":
+            return {
+                "rate": (qdisc.rate_bps or 0) // 8,
+                "burst": TBF_BURST_BYTES,
+                "limit": qdisc.limit or TBF_BURST_BYTES,
+            }
+        if qdisc.limit is not None:
+            return {"limit": qdisc.limit}
+        facts = self.facts(name)
+        each = 1 if qdisc.kind == "pfifo" else facts.mtu + ETHERNET_HEADER_BYTES
+        return {"limit": facts.txqueuelen * each}
 
     def _root(self, name: str) -> Any:
+        """Root qdisc as the kernel tells it, or None."""
         index = self.index(name)
         for found in self._ip.get_qdiscs(index):
             if found["index"] == index and found["parent"] == ROOT_PARENT:
-                return None if found.get_attr("TCA_KIND") == "noqueue" else found
+                return found
         return None
 
     def _ask(self, what: str, method: str, command: str, **fields: Any) -> None:

@@ -186,6 +186,30 @@ def test_full_qdisc_drops_are_counted_and_named(rig: VethRig) -> None:
     assert (bypassed.engine_sent, bypassed.device_sent, bypassed.qdisc_dropped) == (64, 64, 0)
 
 
+@pytest.mark.parametrize(
+    ("asked", "limit"),
+    [
+        ({"qdisc": "pfifo"}, 1000),
+        ({"qdisc": "pfifo", "qdisc_limit": 100}, 100),
+        ({"qdisc": "pfifo", "txqueuelen": 77}, 77),
+        ({"qdisc": "bfifo"}, 1000 * 1514),
+        ({"qdisc": "bfifo", "qdisc_limit": 100_000}, 100_000),
+    ],
+)
+@pytest.mark.parametrize("sink", ["stack", "ifb"])
+def test_qdisc_reads_back_and_lets_frames_through(
+    rig: VethRig, asked: dict[str, str | int], limit: int, sink: str
+) -> None:
+    workload = Workload(FLOW, engine="sendmmsg", sink=sink)
+    rig.run(workload, count=1)
+    with rig.applied(asked) as applied:
+        assert applied.accepted["qdisc_limit"] == limit
+        assert rig.run(workload, count=640).device_sent == 640
+        assert rig.run(workload, count=640).settings_accepted["qdisc"] == asked["qdisc"]
+    with rig.applied({}) as now:
+        assert (now.accepted["qdisc"], now.accepted["txqueuelen"]) == ("noqueue", 1000)
+
+
 def test_settings_are_put_back(rig: VethRig) -> None:
     with (
         pytest.raises(RuntimeError, match="mine"),
