@@ -87,7 +87,7 @@ lab: setup  ## JupyterLab on a copy of the notebooks
 check: setup  ## lint, types, architecture and unit tests; under a minute
 	$(BIN)/ruff check -q .
 	$(BIN)/ruff format -q --check .
-	$(BIN)/clang-format --dry-run -Werror $(FORMATTED)
+	@$(BIN)/clang-format --dry-run -Werror $(FORMATTED)
 	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 	$(PYTEST) -q $(wildcard tests/arch tests/unit)

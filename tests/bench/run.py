@@ -54,9 +54,17 @@ def measure(name: str) -> list[Row]:
         done = subprocess.run(
             command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=LIMIT_S, check=False
         )
+    except subprocess.TimeoutExpired:
+        return [failed(bench, f"not done after {LIMIT_S} s")]
+    try:
         return [{"bench": bench} | result for result in json.loads(done.stdout)]
-    except (subprocess.TimeoutExpired, ValueError) as error:
-        return [{"bench": bench, "name": str(error), "goal": None, "value": None, "verdict": "failed"}]
+    except ValueError:
+        return [failed(bench, f"printed no JSON list, exit {done.returncode}")]
+
+
+def failed(bench: str, reason: str) -> Row:
+    """Row of a bench that has no results, and why."""
+    return {"bench": bench, "name": reason, "goal": None, "value": None, "verdict": "failed"}
 
 
 def as_line(row: Row) -> str:

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NEVER_IMPORTED = {
     "anywidget": "plotly's FigureWidget needs it and does not declare it",
     "ipykernel": "the kernel that executes the notebooks",
+    "ipywidgets": "tqdm draws its bar in a notebook with them",
     "jupyterlab": "started as a program by `labkit lab`",
 }
 
