@@ -5,9 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +18,7 @@ from scapy.packet import Raw
 from labkit.traffic.flows import Flow, choices, count, randoms
 from labkit.traffic.table import FrameTable
 from labkit.traffic.vary import Generator
+from tests.bench.script import main
 
 if TYPE_CHECKING:
     from tests.bench.pairs import Ratio
@@ -69,7 +67,7 @@ def ns_per_frame(work: Callable[[], object], frames: int) -> Callable[[], float]
     return run
 
 
-def ratios(pairs: int = 30, limit: int = 120) -> list[Ratio]:
+def ratios(pairs: int, limit: int) -> list[Ratio]:
     """Compare both ways for each goal, after the bytes were found equal."""
     from tests.bench.pairs import compare_pairs
 
@@ -88,15 +86,5 @@ def ratios(pairs: int = 30, limit: int = 120) -> list[Ratio]:
     return found
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=30)
-    parser.add_argument("--limit", type=int, default=120)
-    asked = parser.parse_args()
-    found = ratios(asked.pairs, asked.limit)
-    sys.stdout.write(json.dumps([dataclasses.asdict(ratio) for ratio in found], indent=2) + "\n")
-    return 3 if any(ratio.verdict == "missed" for ratio in found) else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, ratios))

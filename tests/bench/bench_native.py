@@ -5,9 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
-import json
 import os
 import subprocess
 import sys
@@ -20,6 +17,7 @@ from labkit._native import Progress, StopFlag
 from labkit.engines.base import EngineConfig
 from labkit.engines.choose import choose
 from labkit.traffic.table import FrameTable
+from tests.bench.script import main
 from tests.network.private import enter_private_network, veth_pair
 
 if TYPE_CHECKING:
@@ -59,7 +57,7 @@ def engine_ns_per_packet(ifindex: int, cpu: int) -> Callable[[], float]:
     return run
 
 
-def ratios(pairs: int = 30, limit: int = 120) -> list[Ratio]:
+def ratios(pairs: int, limit: int) -> list[Ratio]:
     """Enter a private network (this process must have one thread) and compare there."""
     enter_private_network()
     # numpy starts threads, and a user namespace can't be entered with a second one
@@ -73,15 +71,5 @@ def ratios(pairs: int = 30, limit: int = 120) -> list[Ratio]:
         return [compare_pairs(engine, bare, GOAL, pairs=pairs, limit=limit, name="sendmmsg / bare sendmmsg")]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=30)
-    parser.add_argument("--limit", type=int, default=120)
-    asked = parser.parse_args()
-    found = ratios(asked.pairs, asked.limit)
-    json.dump([dataclasses.asdict(ratio) for ratio in found], sys.stdout, indent=2)
-    sys.stdout.write("\n")
-
-
 if __name__ == "__main__":
-    main()
+    sys.exit(main(__doc__, ratios))

@@ -2,54 +2,45 @@
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from unittest import mock
-
-from pairs import Figure, absolute, compare_pairs
 
 from labkit.records import Workload
 from labkit.rigs import veth
 from labkit.traffic.flows import udp_flow
 from labkit.units import NS_PER_S
+from tests.bench.pairs import Ratio, compare_pairs
+from tests.bench.script import Absolute, at_most, main
 
-RUNS = 10
 IMPORT = "import time; t = time.perf_counter(); import labkit; print((time.perf_counter() - t) * 1e3)"
 NEVER_NS = 3600 * NS_PER_S
-WORKLOAD = Workload(flow=udp_flow(frame_bytes=60, flows=64), engine="sendmmsg")
+WORKLOAD = Workload(udp_flow(frame_bytes=60, flows=64), engine="sendmmsg")
 
 
-def measure() -> Iterator[Figure]:
-    """Yield each figure with its goal."""
-    yield absolute("import labkit", median(import_ms), "ms", at_most=150)
-    yield absolute("veth rig up", median(rig_up_ms), "ms", at_most=1000)
+def measure(pairs: int, limit: int) -> Iterator[Ratio | Absolute]:
+    """Each figure with its goal."""
+    yield at_most("import labkit", import_ms, 150, "ms")
+    yield at_most("veth rig up", rig_up_ms, 1000, "ms")
     with veth.VethRig() as rig:
         rig.run(WORKLOAD, duration_s=0.5)
-        yield absolute(
-            "work around a trial, settling included", median(lambda: around_ms(rig)), "ms", at_most=50
-        )
+        yield at_most("work around a trial, settling included", lambda: around_ms(rig), 50, "ms")
         yield compare_pairs(
             lambda: ns_per_packet(rig, veth.SAMPLE_EVERY_NS),
             lambda: ns_per_packet(rig, NEVER_NS),
             goal=1.01,
+            pairs=pairs,
+            limit=limit,
             name="ns/packet with live samples / without",
-        ).figure()
-
-
-def median(run: Callable[[], float]) -> float:
-    """Median of ten runs."""
-    return statistics.median(run() for _ in range(RUNS))
+        )
 
 
 def import_ms() -> float:
     """Milliseconds of `import labkit` in a fresh interpreter."""
-    told = subprocess.run(
-        [sys.executable, "-c", IMPORT], check=True, capture_output=True, text=True, timeout=60
-    )
-    return float(told.stdout)
+    command = [sys.executable, "-c", IMPORT]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout)
 
 
 def rig_up_ms() -> float:
@@ -73,3 +64,7 @@ def ns_per_packet(rig: veth.VethRig, sample_every_ns: int) -> float:
     if trial.ns_per_packet is None:
         raise RuntimeError(f"nothing was sent: {trial.difference_reason}")
     return trial.ns_per_packet
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, measure))
