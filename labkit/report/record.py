@@ -150,5 +150,5 @@ def _shown(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(_shown(entry) for entry in value)
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_shown(entry)}" for name, entry in value.items())
+        return ", ".join(f"{name}: {_shown(entry)}" for name, entry in value.items())
     return "not known" if value is None else str(value)
