@@ -10,6 +10,8 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from labkit.errors import WorkloadError
+
 SCHEMA_VERSION: Final = 1
 """Version of the trial record; a reader refuses a newer one."""
 
@@ -31,6 +33,39 @@ WORKLOAD_FACTORS: Final = frozenset("engine sink frame_bytes batch rate_pps qdis
 
 ENGINE_NAMES: Final = frozenset({"send", "sendmmsg", "pktgen"})
 """Engines that exist; each rig answers some of them."""
+
+SINK_NAMES: Final = frozenset({"stack", "ifb"})
+"""Places where frames may end; each rig has some of them."""
+
+_TRUTHS: Final = frozenset({"adaptive_rx", "adaptive_tx", "qdisc_bypass"})
+_WORDS: Final = frozenset({"engine", "sink", "qdisc"})
+_OPEN: Final = frozenset({"batch", "rate_pps", "cpu", "sink"})
+"""Factors that may be None: the engine or the rig chooses."""
+
+
+def typed(name: str, value: object) -> Scalar:
+    """`value` of factor `name` as Python's own bool, int, float or text; numpy's scalars become those.
+
+    Raises
+    ------
+    WorkloadError
+        A value of another kind than the factor's. Whether it is in range is for the rig to say.
+    """
+    if value is None and name in _OPEN:
+        return None
+    own: Any = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
+    kinds: tuple[type, ...] = (int,)
+    wanted = "a whole number"
+    if name in _TRUTHS:
+        kinds, wanted = (bool,), "true or false"
+    elif name in _WORDS:
+        kinds, wanted = (str,), "a name"
+    elif name == "rate_pps":
+        kinds, wanted = (int, float), "a number"
+    if type(own) not in kinds:
+        raise WorkloadError(f"{name} {value!r}: give {wanted}")
+    checked: Scalar = own
+    return checked
 
 
 class Frames(Protocol):
@@ -108,6 +143,11 @@ class Workload(msgspec.Struct, frozen=True):
         CPU of the sender; None lets the rig choose and record one.
     sink : str or None
         Where frames end: ``stack`` or ``ifb``; None is the rig's default.
+
+    Raises
+    ------
+    WorkloadError
+        A value of the wrong kind, such as a batch of ``"64"`` or of 1.5.
     """
 
     flow: Traffic
@@ -117,6 +157,15 @@ class Workload(msgspec.Struct, frozen=True):
     qdisc_bypass: bool = False
     cpu: int | None = None
     sink: str | None = None
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.flow, "table"):
+            raise WorkloadError(f"flow {self.flow!r}: give lk.udp_flow(...) or lk.Flow(packet)")
+        for name in ("engine", "batch", "rate_pps", "qdisc_bypass", "cpu", "sink"):
+            value = getattr(self, name)
+            own = typed(name, value)
+            if own is not value:  # a number of numpy, which no message to an agent can carry
+                msgspec.structs.force_setattr(self, name, own)
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from labkit.errors import SettingRefusedError, WorkloadError
-from labkit.records import Scalar
+from labkit.records import Scalar, typed
 from labkit.units import NS_PER_US
 
 U32_MAX: Final = 2**32 - 1
@@ -133,8 +133,11 @@ def whole_number(setting: str, asked: Scalar) -> int:
     SettingRefusedError
         A whole number that ethtool has no room for.
     """
-    if isinstance(asked, bool) or not isinstance(asked, int):
+    number = typed(setting, asked)
+    if not isinstance(number, int) or isinstance(number, bool):
         raise WorkloadError(f"{setting} {asked!r}: give a whole number")
-    if not 0 <= asked <= U32_MAX:
-        raise SettingRefusedError(f"{setting} {asked}: ethtool's field is 0 to {U32_MAX}", errno=errno.ERANGE)
-    return asked
+    if not 0 <= number <= U32_MAX:
+        raise SettingRefusedError(
+            f"{setting} {number}: ethtool's field is 0 to {U32_MAX}", errno=errno.ERANGE
+        )
+    return number

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from labkit.errors import WorkloadError
-from labkit.records import ENGINE_NAMES, SETTING_NAMES, WORKLOAD_FACTORS, Scalar
+from labkit.records import ENGINE_NAMES, SETTING_NAMES, SINK_NAMES, WORKLOAD_FACTORS, Scalar, typed
 
 
 class Factor(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,14 +138,15 @@ def _factor(name: str, levels: Iterable[Scalar]) -> Factor:
 
 
 def _level(name: str, level: object) -> Scalar:
-    # numpy's scalars say their Python value by item(); msgspec knows only Python's own
-    value = level.item() if hasattr(level, "item") else level
-    if not (value is None or isinstance(value, bool | int | float | str)):
-        raise WorkloadError(f"plan: level {level!r} of {name} is no number, word, truth value or None")
+    try:
+        value = typed(name, level)
+    except WorkloadError as error:
+        raise WorkloadError(f"plan: {error}") from error
     finite = not isinstance(value, float) or math.isfinite(value)
     _require(finite, f"level {value} of {name} is not finite")
-    known = name != "engine" or value in ENGINE_NAMES
-    _require(known, f"engine {value!r} is unknown; known are {', '.join(sorted(ENGINE_NAMES))}")
+    for factor, known in (("engine", ENGINE_NAMES), ("sink", SINK_NAMES)):
+        unknown = name == factor and value is not None and value not in known
+        _require(not unknown, f"{name} {value!r} is unknown; known are {', '.join(sorted(known))}")
     return value
 
 

@@ -31,6 +31,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     batch: int
     duration_s: float
     rate_pps: float | None
+    qdisc_bypass: bool
     settings_asked: dict[str, Scalar]
     settings_accepted: dict[str, Scalar]
     privilege: Privilege
@@ -180,6 +181,12 @@ def _limiter(asked: Asked, counts: Counts, marks: list[Mark], *, carrier: bool) 
     return None
 
 
+def _path(*, asked_bypass: bool, granted: bool) -> str:
+    if granted:
+        return "qdisc bypass"
+    return "qdisc path (this kernel refused the bypass)" if asked_bypass else "qdisc path"
+
+
 def _circumstances(asked: Asked, measured: Measured, rule: PeerRule) -> dict[str, Any]:
     """What else travels with a trial: where counts come from, and what disturbed it."""
     report = measured.report
@@ -188,7 +195,7 @@ def _circumstances(asked: Asked, measured: Measured, rule: PeerRule) -> dict[str
         "cpu": measured.cpu,
         "device_counter": f"{device} {counter}",
         "peer_counter": " + ".join(f"veth1 {name}" for name in rule.counters) or None,
-        "path": "qdisc bypass" if report.qdisc_bypass else "qdisc path",
+        "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),
         "ended_by": report.ended_by,
         "fatal_errno": report.fatal_errno,
         "counters_settled": measured.settled,

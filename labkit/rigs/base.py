@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 import msgspec
 
+from labkit.errors import WorkloadError
 from labkit.records import RigInfo, Sample, Scalar, Settings, Trial, Workload
+
+LONGEST_S: Final = 1e9
+"""Longest run, 31 years: its nanoseconds fit 64 bits beside the clock's."""
+MOST_FRAMES: Final = 2**63 - 1
+
+
+def check_length(duration_s: float, count: int | None) -> None:
+    """Raise `WorkloadError` unless a run has a length: seconds above 0, and a whole number of frames or None.
+
+    A count of 0 is a length: such a run sends nothing and says so.
+    """
+    timed = isinstance(duration_s, int | float) and not isinstance(duration_s, bool)
+    if not (timed and 0 < duration_s <= LONGEST_S):
+        raise WorkloadError(f"duration_s {duration_s!r}: give seconds above 0, {LONGEST_S:g} at the most")
+    if count is None:
+        return
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_FRAMES:
+        raise WorkloadError(f"count {count!r}: give a whole number of frames from 0, or None for no limit")
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True):

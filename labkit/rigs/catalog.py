@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from labkit.errors import CapabilityMissingError, WorkloadError
-from labkit.records import ENGINE_NAMES, SETTING_NAMES, RigInfo
+from labkit.records import ENGINE_NAMES, SETTING_NAMES, SINK_NAMES, RigInfo
 
 SIM_TITLES: Final = {
     "ixgbe": "simulated Intel 82599, kernel of 2014 with the first pktgen patches (v1-followup)",
@@ -69,10 +69,9 @@ def check_sink(info: RigInfo, sink: str | None) -> None:
     """Raise unless rig `info` has `sink`, as `check_engine` does; None is the rig's own and always there."""
     if sink is None or sink in info.sinks:
         return
+    if sink not in SINK_NAMES:
+        raise WorkloadError(f"unknown sink '{sink}'; known: {', '.join(sorted(SINK_NAMES))}")
     having = [other for other in known_rigs() if sink in other.sinks]
-    if not having:
-        known = {each for other in known_rigs() for each in other.sinks}
-        raise WorkloadError(f"unknown sink '{sink}'; known: {', '.join(sorted(known))}")
     raise _missing(info, f"sink '{sink}'", info.sinks, having)
 
 

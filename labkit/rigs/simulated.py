@@ -20,23 +20,23 @@ from labkit.records import (
     Traffic,
     Trial,
     Workload,
+    typed,
 )
 from labkit.rigs import catalog
-from labkit.rigs.base import Applied
+from labkit.rigs.base import Applied, check_length
 from labkit.simnic.law import Outcome, interrupt_period_ns, outcome
 from labkit.simnic.profile import Profile
+from labkit.traffic.limits import check_frames
 from labkit.units import (
     ETHERNET_HEADER_BYTES,
     NS_PER_S,
     NS_PER_US,
-    VLAN_TAG_BYTES,
     ns_per_packet,
     rate_pps,
     seconds_to_ns,
 )
 
 MTU_BYTES: Final = 1500
-VLAN_ETHERTYPE: Final = b"\x81\x00"
 SAMPLES: Final = 5
 """Samples of a trial, evenly spaced over the simulated time."""
 
@@ -72,8 +72,9 @@ class SimulatedRig:
         catalog.check_sink(self.info, workload.sink)
         self._check_batch(workload.batch)
         self._check_frames(workload.flow)
-        if workload.rate_pps is not None and not workload.rate_pps > 0:
-            raise WorkloadError(f"rate_pps {workload.rate_pps}: give a rate above 0, or none for full speed")
+        rate_pps = workload.rate_pps
+        if rate_pps is not None and not 0 < rate_pps < math.inf:
+            raise WorkloadError(f"rate_pps {rate_pps}: give a rate above 0, or none for full speed")
 
     @contextmanager
     def applied(self, settings: Settings) -> Iterator[Applied]:
@@ -88,8 +89,9 @@ class SimulatedRig:
             As `labkit.rigs.base.Rig.applied` says.
         """
         accepted = {name: self._accept(name, value) for name, value in settings.items()}
+        asked = {name: typed(name, value) for name, value in settings.items()}
         before = self._asked, self._accepted
-        self._asked, self._accepted = {**self._asked, **settings}, {**self._accepted, **accepted}
+        self._asked, self._accepted = {**self._asked, **asked}, {**self._accepted, **accepted}
         try:
             yield self._in_force()
         finally:
@@ -114,14 +116,15 @@ class SimulatedRig:
         drops: a full ring makes pktgen wait, and pktgen hands frames to the driver past any qdisc.
         """
         self.check(workload)
-        _check_length(duration_s, count)
+        check_length(duration_s, count)
         full_speed = self.outcome(workload.flow.frame_bytes)
         asked_pps = math.inf if workload.rate_pps is None else workload.rate_pps
         speed_pps = min(asked_pps, full_speed.pps)
         sent = int(speed_pps * duration_s)
         if count is not None:
             sent = min(sent, count)
-        elapsed_ns = round(sent / speed_pps * NS_PER_S) if sent else seconds_to_ns(duration_s)
+        waited = not sent and count != 0
+        elapsed_ns = seconds_to_ns(duration_s) if waited else round(sent / speed_pps * NS_PER_S)
         samples = _evenly_spaced(sent, elapsed_ns)
         if on_sample is not None:
             for sample in samples:
@@ -202,22 +205,8 @@ class SimulatedRig:
             )
 
     def _check_frames(self, flow: Traffic) -> None:
-        longest_bytes = MTU_BYTES + ETHERNET_HEADER_BYTES
-        if flow.frame_bytes < ETHERNET_HEADER_BYTES:
-            raise WorkloadError(
-                f"frame of {flow.frame_bytes} bytes: the Ethernet header alone has {ETHERNET_HEADER_BYTES}"
-            )
-        if flow.frame_bytes <= longest_bytes:
-            return
-        frames = flow.table()
-        for index in range(len(frames)):
-            frame = frames.frame(index)
-            legal_bytes = longest_bytes + (VLAN_TAG_BYTES if frame[12:14] == VLAN_ETHERTYPE else 0)
-            if len(frame) > legal_bytes:
-                raise WorkloadError(
-                    f"frame of {len(frame)} bytes on rig '{self.info.name}': with its MTU of {MTU_BYTES} "
-                    f"this frame may have {legal_bytes} bytes at the most; give a shorter one"
-                )
+        if not ETHERNET_HEADER_BYTES <= flow.frame_bytes <= MTU_BYTES + ETHERNET_HEADER_BYTES:
+            check_frames(flow.table(), MTU_BYTES)
 
     def _environment(self, full_speed: Outcome) -> dict[str, Any]:
         """Where the numbers come from, and the law's full answer at full speed."""
@@ -231,13 +220,6 @@ class SimulatedRig:
             "sources": self.profile.constants.origins(),
             "full_speed": msgspec.to_builtins(full_speed),
         }
-
-
-def _check_length(duration_s: float, count: int | None) -> None:
-    if not 0 < duration_s < math.inf:
-        raise WorkloadError(f"duration_s {duration_s}: give a time above 0")
-    if count is not None and count < 1:
-        raise WorkloadError(f"count {count}: give at least one frame")
 
 
 def _limiter(asked_pps: float, full_speed: Outcome) -> str | None:

@@ -16,10 +16,10 @@ from labkit.engines.choose import choose
 from labkit.errors import LabError, SettingRefusedError, WorkloadError
 from labkit.linux.links import QDISC_KINDS
 from labkit.linux.machine import machine_facts
-from labkit.records import Frames, RigInfo, Sample, Scalar, Settings, Traffic, Trial, Workload
+from labkit.records import Frames, RigInfo, Sample, Scalar, Settings, Traffic, Trial, Workload, typed
 from labkit.rigs import catalog
 from labkit.rigs.assemble import Asked, trial_of
-from labkit.rigs.base import Applied
+from labkit.rigs.base import Applied, check_length
 from labkit.rigs.peer_counter import PeerRule, peer_rule
 from labkit.traffic.limits import check_frames
 from labkit.units import NS_PER_S, seconds_to_ns
@@ -73,8 +73,7 @@ class VethRig:
         sink: str = "stack",
     ) -> None:
         given = {"mtu": mtu, "qdisc": qdisc, "qdisc_limit": qdisc_limit, "qdisc_rate_bps": qdisc_rate_bps}
-        self._asked: dict[str, Scalar] = {name: value for name, value in given.items() if value is not None}
-        _check_settings(self._asked)
+        self._asked = _checked({name: value for name, value in given.items() if value is not None})
         catalog.check_sink(catalog.VETH, sink)
         self._sink = sink
         self._machine = machine_facts()
@@ -120,8 +119,8 @@ class VethRig:
         check_frames(frames, looked.link.mtu)
         if not looked.link.carrier:
             raise LabError(
-                f"{looked.link.name}: no carrier, the peer is down; bring it up (peer_carrier=True), or run "
-                f"with check=False to see what an engine does without"
+                f"{looked.link.name}: no carrier, the peer is down; bring it up (peer_carrier=True, "
+                f"--peer-carrier), or see what an engine does without (check=False, --unchecked)"
             )
 
     @contextlib.contextmanager
@@ -130,16 +129,16 @@ class VethRig:
 
         ``asked`` holds what was asked for; ``accepted`` is everything in force as the kernel reads it back.
         """
-        _check_settings(settings)
+        asked = _checked(settings)
         before = self._asked, self._accepted
-        if settings:
-            self._accepted = self._client.apply(dict(settings))
-        self._asked = {**self._asked, **settings}
+        if asked:
+            self._accepted = self._client.apply(asked)
+        self._asked = {**self._asked, **asked}
         try:
             yield Applied(asked=self._asked, accepted=self._accepted, effective=self._accepted)
         finally:
             self._asked, self._accepted = before
-            if settings:
+            if asked:
                 self._client.restore()
 
     def run(
@@ -152,6 +151,7 @@ class VethRig:
         check: bool = True,
     ) -> Trial:
         """Send once for `duration_s` seconds or `count` frames, whichever ends first, and count."""
+        check_length(duration_s, count)
         if check:
             self.check(workload)
         catalog.check_engine(catalog.VETH, workload.engine)
@@ -180,6 +180,7 @@ class VethRig:
             batch=config.batch,
             duration_s=duration_s,
             rate_pps=workload.rate_pps,
+            qdisc_bypass=workload.qdisc_bypass,
             settings_asked=dict(self._asked),
             settings_accepted=dict(self._accepted),
             privilege=self._privilege,
@@ -229,16 +230,19 @@ class VethRig:
         return self._rule
 
 
-def _check_settings(settings: Settings) -> None:
-    """Refuse names that nobody knows, settings a veth never has, and values the kernel could only wrap."""
-    for name, value in settings.items():
-        catalog.check_setting(catalog.VETH, name)
-        if name == "qdisc":
-            if value not in QDISC_KINDS:
-                raise WorkloadError(f"veth: unknown qdisc {value!r}; known: {', '.join(QDISC_KINDS)}")
-            continue
+def _checked(settings: Settings) -> dict[str, Scalar]:
+    """`settings` without names that nobody knows, settings a veth never has, and values out of range."""
+    return {name: _value(name, value) for name, value in settings.items()}
+
+
+def _value(name: str, asked: Scalar) -> Scalar:
+    catalog.check_setting(catalog.VETH, name)
+    value = typed(name, asked)
+    if name == "qdisc":
+        if value not in QDISC_KINDS:
+            raise WorkloadError(f"veth: unknown qdisc {value!r}; known: {', '.join(QDISC_KINDS)}")
+    elif isinstance(value, int):
         low, high = WHOLE_NUMBERS[name]
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise WorkloadError(f"veth: {name} is a whole number, not {value!r}")
         if not low <= value <= high:
             raise SettingRefusedError(f"veth: {name} {value} is outside {low}..{high}")
+    return value

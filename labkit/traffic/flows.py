@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from labkit.errors import WorkloadError
+from labkit.records import typed
 from labkit.traffic import frames
 from labkit.traffic.fields import PacketField, find
 from labkit.traffic.patch import Template, patch
@@ -99,6 +100,7 @@ class Flow:
         WorkloadError
             The headers do not fit; the message names the shortest frame.
         """
+        typed("frame_bytes", frame_bytes)
         packet = frames.resized(self.packet, self.seed, frame_bytes)
         too_padded = self.pad_bytes is not None and frame_bytes < self.pad_bytes
         return replace(self, packet=packet, pad_bytes=None if too_padded else self.pad_bytes)
@@ -164,7 +166,7 @@ def udp_flow(
         dport=dport,
         vlan=vlan,
     )
-    ports = 65536 - sport
+    ports = 65536 - sport if isinstance(sport, int) else 0
     if 0 < ports < flows:
         raise WorkloadError(
             f"{flows} flows were asked, but from source port {sport} on there are {ports}; "

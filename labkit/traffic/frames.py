@@ -74,7 +74,10 @@ def udp_packet(
     if vlan is not None:
         packet /= s.l2.Dot1Q(vlan=vlan)
     packet /= (s.inet6.IPv6 if ipv6 else s.inet.IP)(src=src, dst=dst)
-    return packet / s.inet.UDP(sport=sport, dport=dport)
+    try:
+        return packet / s.inet.UDP(sport=sport, dport=dport)
+    except BUILD_FAULTS as fault:  # text that names no service
+        raise WorkloadError(f"UDP ports {sport!r} and {dport!r} are out of range; 0..65535") from fault
 
 
 def settle(packet: object, seed: int) -> Packet:

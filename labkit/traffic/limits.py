@@ -48,7 +48,7 @@ def _check_frame(frame: bytes, index: int, mtu: int) -> None:
         tagged = " with its 802.1Q tag" if _one_tag(frame) else ""
         raise WorkloadError(
             f"frame {index} has {len(frame)} bytes{tagged}; at MTU {mtu} the largest legal frame has "
-            f"{legal_bytes} bytes: shorten the frame or raise the MTU"
+            f"{legal_bytes} bytes: shorten the frame, or raise the MTU where it can be raised"
         )
 
 

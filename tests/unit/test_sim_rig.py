@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError, WorkloadError
@@ -32,7 +33,8 @@ class Frames:
         return {"frame_bytes": self.frame_bytes}
 
     def table(self) -> FrameTable:
-        return FrameTable.of([(bytes(12) + self.ethertype).ljust(self.frame_bytes, b"\0")])
+        frame = (bytes(12) + self.ethertype).ljust(self.frame_bytes, b"\0")
+        return FrameTable.of([frame[: self.frame_bytes]])
 
 
 def workload(**changes: Any) -> Workload:
@@ -107,8 +109,11 @@ def test_a_refused_setting_leaves_the_rig_unchanged(
         ({"batch": 8}, CapabilityMissingError, "batch 8 is pktgen's burst"),
         ({"rate_pps": 0.0}, WorkloadError, "rate_pps"),
         ({"rate_pps": float("nan")}, WorkloadError, "rate_pps"),
-        ({"flow": Frames(1515)}, WorkloadError, "1515 bytes.*MTU of 1500.*1514 bytes at the most"),
-        ({"flow": Frames(1519, b"\x81\x00")}, WorkloadError, "1518 bytes at the most"),
+        ({"rate_pps": float("inf")}, WorkloadError, "rate_pps"),
+        ({"flow": Frames(1515)}, WorkloadError, "1515 bytes.*MTU 1500.*largest legal frame has 1514"),
+        ({"flow": Frames(1519, b"\x81\x00")}, WorkloadError, "1519 bytes.*largest legal frame has 1518"),
+        ({"flow": Frames(1515, b"\x88\xa8")}, WorkloadError, "largest legal frame has 1514"),
+        ({"flow": Frames(1515, b"\x81\x00\x00\x01\x81\x00")}, WorkloadError, "frame has 1514"),
         ({"flow": Frames(13)}, WorkloadError, "13 bytes"),
     ],
 )
@@ -120,10 +125,44 @@ def test_what_the_law_cannot_answer_is_refused(
         sim.run(workload(**changes), check=check)
 
 
-@pytest.mark.parametrize("length", [{"duration_s": 0.0}, {"duration_s": float("inf")}, {"count": 0}])
+@pytest.mark.parametrize(
+    "length",
+    [
+        {"duration_s": 0.0},
+        {"duration_s": -1.0},
+        {"duration_s": float("nan")},
+        {"duration_s": float("inf")},
+        {"duration_s": 1e300},
+        {"duration_s": "1"},
+        {"count": -1},
+        {"count": 1.5},
+        {"count": 2**63},
+    ],
+)
 def test_a_trial_without_length_is_refused(sim: SimulatedRig, length: dict[str, Any]) -> None:
-    with pytest.raises(WorkloadError):
+    (name,) = length
+    with pytest.raises(WorkloadError, match=f"{name} .*: give"):
         sim.run(workload(), **length)
+
+
+def test_count_of_0_sends_nothing_and_says_so(sim: SimulatedRig) -> None:
+    trial = sim.run(workload(), count=0)
+    assert (trial.engine_sent, trial.device_sent, trial.elapsed_ns) == (0, 0, 0)
+    assert (trial.pps, trial.ns_per_packet, trial.marks) == (None, None, ["nothing-sent"])
+
+
+@pytest.mark.parametrize(("rate_pps", "duration_s", "frames"), [(10.5, 10.0, 105), (0.5, 4.0, 2)])
+def test_fractional_rates_are_not_truncated(
+    sim: SimulatedRig, rate_pps: float, duration_s: float, frames: int
+) -> None:
+    assert sim.run(workload(rate_pps=rate_pps), duration_s=duration_s).device_sent == frames
+
+
+def test_settings_of_numpy_are_kept_as_plain_numbers(sim: SimulatedRig) -> None:
+    with sim.applied({"tx_ring": np.int64(1001), "rx_usecs": np.uint16(30)}) as applied:
+        assert applied.asked == {"tx_ring": 1001, "rx_usecs": 30}
+        assert applied.accepted["tx_ring"] == 1008
+        assert sim.run(workload()).as_json()["settings_asked"] == {"tx_ring": 1001, "rx_usecs": 30}
 
 
 def test_longest_legal_frames_are_sent(sim: SimulatedRig) -> None:

@@ -87,6 +87,13 @@ def test_empty_flows_and_names_instead_of_addresses_are_refused() -> None:
         udp_flow(src="example.org")
     with pytest.raises(WorkloadError, match="seed -1"):
         udp_flow(seed=-1)
+    for frame_bytes in ("60", 60.5, True):
+        with pytest.raises(WorkloadError, match=f"frame_bytes {frame_bytes!r}: give a whole number"):
+            udp_flow(frame_bytes=frame_bytes)  # type: ignore[arg-type]
+    with pytest.raises(WorkloadError, match="a frame of 13 bytes cannot hold the headers"):
+        udp_flow(frame_bytes=13)
+    with pytest.raises(WorkloadError, match="UDP ports 'nine' and 9 are out of range"):
+        udp_flow(sport="nine")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
