@@ -13,6 +13,7 @@ import msgspec
 from labkit._native import Progress, StopFlag
 from labkit.agent.protocol import Channel, Live, Measured, Reading, Run, Stop
 from labkit.agent.veth import VethHost
+from labkit.counters.deltas import counter_deltas
 from labkit.engines.base import Engine, EngineReport
 from labkit.engines.choose import choose
 from labkit.linux.kernel_log import KernelLog
@@ -116,16 +117,18 @@ def _watch(
 
 
 def _sample(host: VethHost, request: Run, before: Reading, progress: Progress, started_ns: int) -> Sample:
+    """Counts so far; a counter that fell, or is missing, is unknown for this sample and ends nothing."""
     device, peer = host.read_links(request.sink)
     counter = "rx_packets" if request.sink == "ifb" else "tx_packets"
+    moved = counter_deltas(before.peer, peer)
+    counts = [moved.get(name) for name in request.peer_counters]
+    known = [count for count in counts if count is not None]
     return Sample(
         at_ns=time.monotonic_ns() - started_ns,
         engine_sent=progress.sent,
         engine_refused=progress.refused,
-        device_sent=device[counter] - before.device[counter],
-        peer_received=sum(peer[name] - before.peer[name] for name in request.peer_counters)
-        if request.peer_counters
-        else None,
+        device_sent=counter_deltas(before.device, device).get(counter),
+        peer_received=sum(known) if counts and len(known) == len(counts) else None,
     )
 
 

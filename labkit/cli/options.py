@@ -42,12 +42,13 @@ sending: Callable[[Command], Command] = together(
 
 rig_parameters: Callable[[Command], Command] = together(
     click.option("--mtu", type=int, help="MTU of the rig."),
-    click.option("--qdisc", metavar="NAME", help="Queueing discipline of the rig: noqueue, pfifo, fq ..."),
-    click.option("--qdisc-limit", type=int, help="Limit of the queueing discipline in packets."),
+    click.option("--qdisc", metavar="NAME", help="Queueing discipline: noqueue, pfifo, bfifo or tbf."),
+    click.option("--qdisc-limit", type=int, help="Its limit: packets (pfifo) or bytes (bfifo, tbf)."),
+    click.option("--qdisc-rate-bps", type=int, help="Rate of tbf in bits per second."),
     click.option("--peer-carrier/--no-peer-carrier", default=None, help="Carrier at the peer."),
 )
 
-RIG_PARAMETERS = ("mtu", "qdisc", "qdisc_limit", "peer_carrier")
+RIG_PARAMETERS = ("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "peer_carrier")
 SENDING = ("batch", "rate_pps", "qdisc_bypass", "cpu", "sink")
 
 

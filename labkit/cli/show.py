@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from labkit.records import Trial
+from labkit.units import percent_error
 
 DASH: Final = "\N{EN DASH}"
 """Stands where a value is not known."""
@@ -38,7 +39,7 @@ def trial_text(trial: Trial) -> str:
     lines = [
         ", ".join(parts),
         f"  {number(trial.pps)} pps, {number(trial.ns_per_packet, 1)} ns/packet "
-        f"over {trial.elapsed_ns / 1e9:.3f} s",
+        f"over {trial.elapsed_ns / 1e9:.3f} s{_asked_rate(trial)}",
         "  " + "   ".join(f"{name} {number(count)}" for name, count in counts),
         f"  {_agreement(trial)}",
         f"  limiter: {trial.limiter or 'none proven'}; marks: {', '.join(trial.marks) or 'none'}",
@@ -46,6 +47,15 @@ def trial_text(trial: Trial) -> str:
     if trial.settings_accepted:
         lines.append(f"  settings: {levels_text(trial.settings_accepted)}")
     return "\n".join(lines)
+
+
+def _asked_rate(trial: Trial) -> str:
+    """Asked rate and how far the achieved one is from it; nothing when none was asked."""
+    if trial.rate_pps is None:
+        return ""
+    error = DASH if trial.pps is None else f"{percent_error(trial.pps, trial.rate_pps):+.2f} %"
+    asked = f"{trial.rate_pps:,.10g}".replace(",", " ")
+    return f"; asked {asked} pps, error {error}"
 
 
 def _agreement(trial: Trial) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Self
 
+import msgspec
 import pytest
 
 from labkit.cli import main, rooms
@@ -130,12 +131,18 @@ def test_run_hands_over_what_was_asked(below: FakeRooms, labkit: Run) -> None:
     words = (
         "run --rig veth --engine send --duration 0.5 --count 9 --batch 8 --frame-bytes 128 --flows 4 "
         "--rate 1e5 --qdisc-bypass --cpu 1 --sink ifb --mtu 9000 --qdisc pfifo --qdisc-limit 10 "
-        "--no-peer-carrier --set txqueuelen=100 --set adaptive_rx=off --unchecked"
+        "--qdisc-rate-bps 1000000 --no-peer-carrier --set txqueuelen=100 --set adaptive_rx=off --unchecked"
     )
     assert labkit(*words.split())[0] == 0
     assert below.asked["rig"] == (
         "veth",
-        {"mtu": 9000, "qdisc": "pfifo", "qdisc_limit": 10, "peer_carrier": False},
+        {
+            "mtu": 9000,
+            "qdisc": "pfifo",
+            "qdisc_limit": 10,
+            "qdisc_rate_bps": 1_000_000,
+            "peer_carrier": False,
+        },
     )
     assert below.asked["flow"] == {"frame_bytes": 128, "flows": 4}
     workload = below.asked["workload"]
@@ -151,6 +158,17 @@ def test_run_says_speed_counts_and_doubts(below: FakeRooms, labkit: Run) -> None
     assert "engine sent 1 234 567   device sent 1 234 567   peer received –" in out  # noqa: RUF001
     assert "not reconciled: a count is missing; not verified at the peer" in out
     assert "limiter: none proven; marks: cpu-shared" in out
+
+
+@pytest.mark.parametrize(
+    ("pps", "shown"),
+    [(57_609.0, "asked 150 000 pps, error -61.59 %"), (None, "asked 150 000 pps, error \N{EN DASH}")],
+)
+def test_run_shows_the_asked_rate_and_how_far_off_it_is(
+    below: FakeRooms, labkit: Run, pps: float | None, shown: str
+) -> None:
+    below.trial = msgspec.structs.replace(TRIAL, rate_pps=150_000.0, pps=pps)
+    assert shown in labkit("run", "--rate", "150000")[1]
 
 
 @pytest.mark.parametrize(

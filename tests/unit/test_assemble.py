@@ -1,0 +1,142 @@
+"""From raw counters to a trial: speeds are the device's, doubts are marked, each path says its name."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from labkit._native import Progress
+from labkit.agent.protocol import Measured, Reading, Run
+from labkit.agent.runner import _sample
+from labkit.engines.base import EngineConfig, EngineReport
+from labkit.records import Trial
+from labkit.rigs.assemble import Asked, trial_of
+from labkit.rigs.peer_counter import PeerRule
+
+SECOND_NS = 1_000_000_000
+OTHERHOST = "rx_otherhost_dropped"
+ASKED = Asked(
+    rig="veth",
+    engine="sendmmsg",
+    sink="stack",
+    frame_bytes=60,
+    batch=64,
+    duration_s=1.0,
+    rate_pps=None,
+    qdisc_bypass=False,
+    settings_asked={},
+    settings_accepted={"qdisc": "noqueue"},
+    privilege="userns",
+    environment={},
+)
+REPORT = EngineReport(
+    sent=0,
+    refused=0,
+    refused_by_errno={},
+    partial_returns=0,
+    calls=1,
+    start_ns=0,
+    end_ns=SECOND_NS,
+    cpu_ns=SECOND_NS,
+    involuntary_switches=0,
+    qdisc_bypass=False,
+    fatal_errno=None,
+    ended_by="duration",
+)
+
+
+def reading(tx_packets: int, tx_dropped: int = 0, peer: int = 0) -> Reading:
+    return Reading(
+        device={"tx_packets": tx_packets, "tx_dropped": tx_dropped},
+        peer={OTHERHOST: peer},
+        peer_queue_dropped=0,
+        qdisc_dropped=0,
+        softnet_dropped=0,
+    )
+
+
+def trial(after: Reading, *, carrier: bool = True, asked: dict[str, Any] | None = None, **did: Any) -> Trial:
+    measured = Measured(
+        report=msgspec.structs.replace(REPORT, **did),
+        before=reading(0),
+        after=after,
+        settled=True,
+        carrier=carrier,
+        cpu=0,
+        runqueue_wait_ns=0,
+        steal_ns=0,
+        kernel_warnings=[],
+    )
+    rule = PeerRule(counters=(OTHERHOST,), note=None)
+    return trial_of(msgspec.structs.replace(ASKED, **(asked or {})), measured, rule, ())
+
+
+def test_engine_that_says_0_while_the_device_counts_is_overruled_and_unreconciled() -> None:
+    # xdp-project/xdp-tools issue #482
+    made = trial(reading(5000, peer=5000), sent=0)
+    assert (made.engine_sent, made.device_sent, made.pps) == (0, 5000, 5000)
+    assert made.reconciled is False
+    assert "device counted 5000 more than the engine sent" in str(made.difference_reason)
+    assert made.marks == []
+
+
+def test_frames_that_the_engine_sent_and_no_counter_saw_are_no_speed() -> None:
+    # appneta/tcpreplay issues #1078, #1108
+    made = trial(reading(0, tx_dropped=4), sent=4, carrier=False)
+    assert (made.engine_sent, made.device_sent, made.device_dropped, made.pps) == (4, 0, 4, 0)
+    assert made.ns_per_packet is None
+    assert made.marks == ["no-carrier", "nothing-sent"]
+    assert made.limiter == "carrier"
+    assert made.difference_reason == "device dropped 4 (no carrier: the peer is down)"
+
+
+@pytest.mark.parametrize("fault", [{"sent": 4}, {"refused": 4, "refused_by_errno": {"ENOBUFS": 4}}])
+def test_peer_down_gives_the_same_words_on_both_paths(fault: dict[str, Any]) -> None:
+    made = trial(reading(0, tx_dropped=4), carrier=False, **fault)
+    assert "device dropped 4 (no carrier: the peer is down)" in str(made.difference_reason)
+    assert (made.limiter, made.pps, made.ns_per_packet) == ("carrier", 0, None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "granted", "path"),
+    [
+        (True, True, "qdisc bypass"),
+        (False, False, "qdisc path"),
+        (True, False, "qdisc path (this kernel refused the bypass)"),
+    ],
+)
+def test_trial_says_which_path_its_frames_took(asked: bool, granted: bool, path: str) -> None:
+    # netsniff-ng/netsniff-ng issue #136
+    made = trial(reading(1, peer=1), sent=1, asked={"qdisc_bypass": asked}, qdisc_bypass=granted)
+    assert made.environment["path"] == path
+
+
+def test_rate_that_was_not_reached_is_marked_and_not_the_limit() -> None:
+    # appneta/tcpreplay issue #235
+    made = trial(reading(57_609, peer=57_609), sent=57_609, asked={"rate_pps": 150_000.0})
+    assert made.marks == ["rate-missed"]
+    assert (made.rate_pps, made.pps, made.limiter) == (150_000, 57_609, None)
+    reached = trial(reading(150_000, peer=150_000), sent=150_000, asked={"rate_pps": 150_000.0})
+    assert (reached.marks, reached.limiter) == ([], "pacing")
+
+
+def test_live_sample_of_a_counter_that_fell_is_unknown_and_sampling_goes_on() -> None:
+    # netsniff-ng/netsniff-ng issue #74
+    request = Run(
+        engine="sendmmsg",
+        sink="stack",
+        config=EngineConfig(ifindex=1, batch=1, count=1),
+        sample_every_ns=1,
+        peer_counters=[OTHERHOST],
+    )
+    counts = iter(
+        [({"tx_packets": 3}, {OTHERHOST: 7}), ({"tx_packets": 9}, {}), ({"tx_packets": 9}, {OTHERHOST: 8})]
+    )
+    host: Any = SimpleNamespace(read_links=lambda _sink: next(counts))
+    before = reading(5, peer=5)
+    samples = [_sample(host, request, before, Progress(), 0) for _ in range(3)]
+    seen = [(sample.device_sent, sample.peer_received) for sample in samples]
+    assert seen == [(None, 2), (4, None), (4, 3)]
