@@ -160,16 +160,22 @@ def summary_frame(
     """The same as `summarise` as a pandas table: factors, n, mean, median, low, high, marked, reason."""
     import pandas as pd
 
-    columns = ("n", "mean", "median", "low", "high")
+    numbers = ("mean", "median", "low", "high")
     return pd.DataFrame(
         {
             **point.levels,
-            **{name: getattr(point.estimate, name, None) for name in columns},
+            "n": point.estimate.n if point.estimate else 0,
+            **{name: _finite_or_nan(getattr(point.estimate, name, None)) for name in numbers},
             "marked": point.marked,
             "reason": point.reason,
         }
         for point in summarise(results, by, value, seed=seed)
     )
+
+
+def _finite_or_nan(number: float | None) -> float:
+    """Word of pandas for absent; a column of None alone would hold objects, which cannot be formatted."""
+    return math.nan if number is None else number
 
 
 def _refuse_unknown(results: ResultsLike, names: Sequence[str], value: str) -> None:

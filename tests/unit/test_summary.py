@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from labkit.analysis.pivot import error_percent, pivot, table
-from labkit.analysis.summary import estimate, summarise
+from labkit.analysis.summary import estimate, summarise, summary_frame
 from labkit.errors import WorkloadError
 from labkit.records import Gap
 from labkit.results.results import Measured, Missed, Results
@@ -89,6 +89,13 @@ def test_point_of_marked_or_absent_trials_has_no_estimate_but_a_reason() -> None
     assert "kernel-log" in str(marked.reason)
     assert absent.estimate is None
     assert absent.reason == "pps is absent in 1 of 1 trials"
+
+
+def test_table_of_marked_trials_alone_holds_numbers_that_can_be_formatted() -> None:
+    frame = summary_frame(results({(256, 1): [["cpu-shared"]], (512, 1): [["cpu-shared"]]}))
+    assert list(frame["n"]) == [0, 0]
+    assert [f"{mean:.0f}" for mean in frame["mean"]] == ["nan", "nan"]
+    assert list(summary_frame(results({(256, 1): [0.0]}))["mean"]) == [0.0]
 
 
 def test_points_come_in_the_order_of_the_plan() -> None:
