@@ -9,7 +9,9 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from labkit.errors import (
@@ -72,7 +74,7 @@ def test_three_independent_counts_agree(rig: VethRig) -> None:
 
 
 @pytest.mark.parametrize("engine", ["send", "sendmmsg"])
-@pytest.mark.parametrize("count", [1, 63, 64, 65, 1001])
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 1001])
 def test_exactly_the_asked_count_arrives(rig: VethRig, engine: str, count: int) -> None:
     trial = run_trial(rig, Workload(flow=FLOW, engine=engine), count=count, warmup_s=0)
     assert (trial.engine_sent, trial.device_sent, trial.peer_received) == (count, count, count)
@@ -270,6 +272,32 @@ def test_bad_workloads_are_refused_before_anything_is_sent(
         run_trial(rig, workload)
     trial = run_trial(rig, SENDMMSG, count=10, warmup_s=0)
     assert trial.device_sent == 10
+
+
+@pytest.mark.parametrize(
+    "length",
+    [
+        {"duration_s": 0.0},
+        {"duration_s": float("nan")},
+        {"duration_s": float("inf")},
+        {"duration_s": 1e300},
+        {"count": -1},
+        {"count": 2**63},
+        {"count": 1.5},
+    ],
+)
+def test_run_without_length_is_refused_and_the_rig_lives_on(rig: VethRig, length: dict[str, Any]) -> None:
+    (name,) = length
+    with pytest.raises(WorkloadError, match=f"{name} .*: give"):
+        run_trial(rig, SENDMMSG, **length)
+    assert rig.run(SENDMMSG, count=10).device_sent == 10
+
+
+def test_settings_of_numpy_reach_the_kernel_as_plain_numbers(rig: VethRig) -> None:
+    with rig.applied({"mtu": np.int64(9000)}) as applied:  # type: ignore[dict-item]
+        assert applied.asked == {"mtu": 9000}
+        assert applied.accepted["mtu"] == 9000
+        assert rig.run(SENDMMSG, count=10).as_json()["settings_asked"] == {"mtu": 9000}
 
 
 def test_paced_run_reaches_the_asked_rate(rig: VethRig) -> None:
