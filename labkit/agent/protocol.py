@@ -120,6 +120,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     peer: dict[str, int]
     peer_queue_dropped: int | None
     qdisc_dropped: int | None
+    qdisc_queued: int | None
     softnet_dropped: int | None
 
 

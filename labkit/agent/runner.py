@@ -63,6 +63,7 @@ def run_once(channel: Channel, host: VethHost, frames: Frames, request: Run, log
     stop, progress = StopFlag(), Progress()
     log.warnings()
     stolen_before = steal_ns(cpu)
+    host.empty_queue(request.sink)
     before = host.read(request.sink)
     with _eventfd() as wake_fd:
         thread = _Engine(lambda: engine.run(frames, config, stop, progress), wake_fd)
@@ -133,13 +134,14 @@ def _sample(host: VethHost, request: Run, before: Reading, progress: Progress, s
 
 
 def _settled(host: VethHost, sink: str) -> tuple[Reading, bool]:
-    """Counters once two reads agree, within 100 ms; whether they did."""
+    """Counters once two reads agree and no frame waits in the qdisc, within 100 ms; whether they did."""
     deadline = time.monotonic_ns() + SETTLE_NS
     last = host.read(sink)
     while time.monotonic_ns() < deadline:
         time.sleep(SETTLE_STEP_S)
         now = host.read(sink)
-        if now.device == last.device and now.peer == last.peer and now.qdisc_dropped == last.qdisc_dropped:
+        still = now.device == last.device and now.peer == last.peer
+        if still and now.qdisc_dropped == last.qdisc_dropped and not now.qdisc_queued:
             return now, True
         last = now
     return last, False

@@ -82,7 +82,7 @@ class VethHost:
     def read(self, sink: str) -> Reading:
         """Raw counters now."""
         device = self._device(sink)
-        qdisc_dropped = self._links.qdisc_dropped(device)
+        qdisc = self._links.qdisc_counts(device)
         peer: dict[str, int] = {}
         peer_queue_dropped = None
         if device == SENDER:
@@ -97,9 +97,16 @@ class VethHost:
             device=self._stats.read(self._indices[device]),
             peer=peer,
             peer_queue_dropped=peer_queue_dropped,
-            qdisc_dropped=qdisc_dropped,
+            qdisc_dropped=qdisc.dropped,
+            qdisc_queued=qdisc.queued,
             softnet_dropped=softnet_dropped(),
         )
+
+    def empty_queue(self, sink: str) -> None:
+        """Throw away what an earlier run left in the qdisc: it would be counted during the next run."""
+        device = self._device(sink)
+        if self._links.qdisc_counts(device).queued:
+            self._links.set_qdisc(device, self._links.qdisc(device))
 
     def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:
         """Device and peer link counters alone: what a live sample can afford."""

@@ -40,6 +40,13 @@ class Qdisc(msgspec.Struct, frozen=True, kw_only=True):
     rate_bps: int | None = None
 
 
+class QdiscCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Packets that a qdisc dropped since it was added, and those that wait in it."""
+
+    dropped: int
+    queued: int
+
+
 class Links:
     """Netlink requests in the namespace in which the object was made."""
 
@@ -111,13 +118,13 @@ class Links:
         limit = options.get("limit") if isinstance(options, dict) and kind in {"pfifo", "bfifo"} else None
         return Qdisc(kind=kind, limit=None if limit is None else int(limit))
 
-    def qdisc_dropped(self, name: str) -> int:
-        """Packets that the root qdisc dropped since it was added; 0 for noqueue, which keeps none to drop."""
+    def qdisc_counts(self, name: str) -> QdiscCounts:
+        """Packets that the root qdisc dropped since it was added, and holds now; noqueue keeps none."""
         found = self._root(name)
         if found is None or found.get_attr("TCA_KIND") == "noqueue":
-            return 0
+            return QdiscCounts(dropped=0, queued=0)
         stats = found.get_attr("TCA_STATS2").get_attr("TCA_STATS_QUEUE")
-        return int(stats["drops"])
+        return QdiscCounts(dropped=int(stats["drops"]), queued=int(stats["qlen"]))
 
     def set_qdisc(self, name: str, qdisc: Qdisc) -> None:
         """Replace the root qdisc."""

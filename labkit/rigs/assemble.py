@@ -98,6 +98,7 @@ def _counts(asked: Asked, measured: Measured, rule: PeerRule) -> Counts:
         engine_refused=report.refused,
         partial_returns=report.partial_returns,
         qdisc_dropped=counter_delta(before.qdisc_dropped, after.qdisc_dropped).value,
+        qdisc_queued=after.qdisc_queued,
         # an ifb device counts what is sent to it as received, and drops it: that is what it is for
         device_sent=device.get("rx_packets" if ifb else "tx_packets"),
         device_dropped=device.get("tx_dropped"),

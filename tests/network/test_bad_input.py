@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,6 +77,24 @@ def test_run_refuses_with_one_line_and_its_exit_code(
     assert said in err
     assert err.startswith("labkit: ")
     assert err.count("\n") == 1
+
+
+def test_forbidden_user_namespaces_name_the_switch_and_end_with_4(tmp_path: Path) -> None:
+    # the limit belongs to a user namespace of its own: nothing of the machine is changed
+    forbid = "echo 0 > /proc/sys/user/max_user_namespaces && exec "
+    run = f"{sys.executable} -m labkit run {VETH} --duration 0.05 --json"
+    ended = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "sh", "-c", forbid + run],
+        env=os.environ | {"LABKIT_USERNS": "1", "LABKIT_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (4, ""), ended.stderr
+    assert "user.max_user_namespaces is 0" in ended.stderr
+    assert "`sudo sysctl user.max_user_namespaces=10000`" in ended.stderr
+    assert ended.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("rig", [SIM, VETH])

@@ -188,6 +188,20 @@ def test_full_qdisc_drops_are_counted_and_named(rig: VethRig) -> None:
     assert (bypassed.engine_sent, bypassed.device_sent, bypassed.qdisc_dropped) == (64, 64, 0)
 
 
+@pytest.mark.parametrize("qdisc_limit", [3_000, 300_000])
+def test_queue_that_an_earlier_run_filled_is_empty_for_the_next(rig: VethRig, qdisc_limit: int) -> None:
+    workload = Workload(udp_flow(frame_bytes=1000, flows=1), engine="sendmmsg")
+    slow = {"qdisc": "tbf", "qdisc_rate_bps": 1_000_000, "qdisc_limit": qdisc_limit}
+    with rig.applied(slow):
+        rig.run(workload, count=400)
+        trial = rig.run(workload, count=64)
+        assert rig.run(workload, count=1).device_sent == 1
+    assert trial.reconciled is True, trial.difference_reason
+    assert trial.engine_sent == (64 if qdisc_limit == 300_000 else trial.device_sent)
+    assert ("still waited in the qdisc" in str(trial.difference_reason)) == (qdisc_limit == 300_000)
+    assert trial.environment["counters_settled"] is (qdisc_limit == 3_000)
+
+
 @pytest.mark.parametrize(
     ("asked", "limit"),
     [

@@ -35,7 +35,9 @@ from labkit.records import Sample
 from labkit.traffic.table import FrameTable
 
 FRAMES = FrameTable.of([bytes(60)])
-READING = Reading(device={}, peer={}, peer_queue_dropped=None, qdisc_dropped=None, softnet_dropped=None)
+READING = Reading(
+    device={}, peer={}, peer_queue_dropped=None, qdisc_dropped=None, qdisc_queued=None, softnet_dropped=None
+)
 MEASURED = Measured(
     report=EngineReport(
         sent=1,

@@ -54,6 +54,7 @@ def reading(tx_packets: int, tx_dropped: int = 0, peer: int = 0) -> Reading:
         peer={OTHERHOST: peer},
         peer_queue_dropped=0,
         qdisc_dropped=0,
+        qdisc_queued=0,
         softnet_dropped=0,
     )
 

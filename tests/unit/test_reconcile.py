@@ -12,6 +12,7 @@ CLEAN = Counts(
     engine_refused=0,
     partial_returns=0,
     qdisc_dropped=0,
+    qdisc_queued=0,
     device_sent=1000,
     device_dropped=0,
     peer_received=1000,
@@ -54,6 +55,28 @@ def test_refused_frame_is_reconciled_whether_or_not_the_device_counted_it() -> N
     assert reconciled(uncounted) is True
     assert reconciled(counted) is True
     assert reason(uncounted, {"EMSGSIZE": 1}) == "kernel refused 1 (EMSGSIZE 1)"
+
+
+def test_drops_of_a_full_queue_are_refusals_and_those_behind_partial_returns() -> None:
+    # appneta/tcpreplay issue #131: attempted 14206889 = sent 14195990 + refused 10899
+    full = counts(
+        engine_sent=14_195_990,
+        engine_refused=10_899,
+        partial_returns=2,
+        qdisc_dropped=10_901,
+        device_sent=14_195_990,
+        peer_received=14_195_990,
+    )
+    assert reconciled(full) is True
+    assert reason(full, {"ENOBUFS": 10_899}) == "kernel refused 10899 (ENOBUFS 10899); qdisc dropped 10901"
+    assert reconciled(msgspec.structs.replace(full, qdisc_dropped=10_902)) is False
+
+
+def test_frames_that_still_wait_in_the_queue_are_accounted_for_and_named() -> None:
+    waiting = counts(qdisc_queued=7, device_sent=993, peer_received=993)
+    assert reconciled(waiting) is True
+    assert reason(waiting) == "7 still waited in the qdisc when the counters were read"
+    assert reconciled(msgspec.structs.replace(waiting, qdisc_queued=6)) is False
 
 
 def test_no_carrier_drops_everything_yet_reconciles() -> None:
