@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -108,7 +109,7 @@ class Database:
             connection = self._engine.raw_connection()
             try:
                 connection.cursor().execute("PRAGMA journal_mode=WAL").close()
-            except connection.dbapi_connection.OperationalError:  # type: ignore[union-attr]
+            except sqlite3.OperationalError:
                 if attempt == SETTLE_ATTEMPTS - 1:
                     raise
             else:
@@ -141,11 +142,12 @@ class Database:
             yield
         except IntegrityError:
             raise  # the caller's rows contradict the tables, which only the caller can explain
-        except DBAPIError as error:
-            if "not a database" in str(error.orig):
+        except (DBAPIError, sqlite3.Error) as error:  # SQLAlchemy leaves errors of a raw connection bare
+            said = error.orig if isinstance(error, DBAPIError) else error
+            if "not a database" in str(said):
                 raise ResultIncompatibleError(f"{self.place} is no SQLite database; {ELSEWHERE}") from error
             raise LabError(
-                f"results store {self.place} could not be {verb}: {error.orig}; "
+                f"results store {self.place} could not be {verb}: {said}; "
                 f"free the disk, the rights or the lock, or {ELSEWHERE}"
             ) from error
 

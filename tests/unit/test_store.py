@@ -66,6 +66,13 @@ def test_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     assert caught.value.errno is not None
 
 
+def test_file_that_cannot_be_opened_is_explained(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    path.symlink_to(path.parent / "gone" / path.name)
+    with pytest.raises(LabError, match=r"could not be written: unable to open.*LABKIT_DB"):
+        Store(path).begin(**ENTRY)
+
+
 def test_rows_come_back_as_they_were(path: Path) -> None:
     store = Store(path, now=lambda: datetime(2026, 1, 2, tzinfo=UTC))
     sweep_id = store.begin(**ENTRY)
