@@ -7,6 +7,7 @@ import click
 from labkit.cli import rooms, show
 from labkit.cli.options import as_json as json_option
 from labkit.cli.options import examples, traffic
+from labkit.traffic.show import craft_text
 
 
 @click.command(
@@ -46,16 +47,9 @@ def command(
         vary=rooms.parse_vary(vary) or None,
         seed=seed,
     )
-    frames = flow.table()
-    dumped = [frames.frame(index) for index in range(min(shown, len(frames)))]
-    description = flow.describe()
-    if as_json:
-        show.print_json(
-            {"flow": description, "count": len(frames), "frames": [frame.hex() for frame in dumped]}
-        )
+    if not as_json:
+        click.echo(craft_text(flow, shown))
         return
-    click.echo(f"{len(frames)} frames of {frames.shortest_bytes} to {frames.longest_bytes} bytes")
-    click.echo(str(description["packet"]))
-    for index, frame in enumerate(dumped):
-        click.echo(f"\nframe {index}, {len(frame)} bytes")
-        click.echo("\n".join(show.hex_lines(frame)))
+    frames = flow.table()
+    dumped = [frames.frame(index).hex() for index in range(min(shown, len(frames)))]
+    show.print_json({"flow": flow.describe(), "count": len(frames), "frames": dumped})

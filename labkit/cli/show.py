@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from labkit.records import Trial
-from labkit.units import percent_error
+from labkit.units import ns_to_seconds, percent_error
 
 DASH: Final = "\N{EN DASH}"
 """Stands where a value is not known."""
@@ -39,7 +39,7 @@ def trial_text(trial: Trial) -> str:
     lines = [
         ", ".join(parts),
         f"  {number(trial.pps)} pps, {number(trial.ns_per_packet, 1)} ns/packet "
-        f"over {trial.elapsed_ns / 1e9:.3f} s{_asked_rate(trial)}",
+        f"over {ns_to_seconds(trial.elapsed_ns):.3f} s{_asked_rate(trial)}",
         "  " + "   ".join(f"{name} {number(count)}" for name, count in counts),
         f"  {_agreement(trial)}",
         f"  limiter: {trial.limiter or 'none proven'}; marks: {', '.join(trial.marks) or 'none'}",
@@ -119,13 +119,3 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return number(value, 0 if value.is_integer() or abs(value) >= 1000 else 3)
     return number(value) if value is None or isinstance(value, int) else str(value)
-
-
-def hex_lines(frame: bytes) -> list[str]:
-    """Frame as offset, sixteen bytes, and their printable characters a line."""
-    lines = []
-    for start in range(0, len(frame), 16):
-        part = frame[start : start + 16]
-        printable = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
-        lines.append(f"{start:04x}  {part.hex(' ').ljust(47)}  {printable}")
-    return lines

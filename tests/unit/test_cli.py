@@ -52,6 +52,8 @@ TRIAL = Trial(
     samples=(),
 )
 
+FLOW = {"packet": "Ether / IP / UDP", "layers": [], "vary": {}, "seed": 3}
+
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -78,8 +80,9 @@ class FakeRooms:
     def udp_flow(self, **options: Any) -> Any:
         self.asked["flow"] = options
         return SimpleNamespace(
-            table=lambda: FrameTable.of([b"\x02" * 60, b"A" * 64]),
-            describe=lambda: {"packet": "Ether / IP / UDP"},
+            frame_bytes=60,
+            table=lambda: FrameTable.of([b"\x02" * 60, b"A" * 60]),
+            describe=lambda: FLOW,
         )
 
     def run_trial(self, rig: Any, workload: Any, **options: Any) -> Trial:
@@ -301,12 +304,12 @@ def test_craft_dumps_frames(below: FakeRooms, labkit: Run, monkeypatch: pytest.M
     monkeypatch.setattr(rooms, "parse_vary", lambda texts: dict(text.split("=") for text in texts))
     code, out, _ = labkit("craft", "--vlan", "7", "--vary", "UDP.dport=9,10", "--seed", "3", "--show", "5")
     assert code == 0
-    assert "2 frames of 60 to 64 bytes\nEther / IP / UDP\n" in out
-    assert "0030  41 41 41 41 41 41 41 41 41 41 41 41 41 41 41 41  AAAAAAAAAAAAAAAA" in out
+    assert "Ether / IP / UDP\n2 frames of 60 bytes (84 on the wire), seed 3\n" in out
+    assert "0020  41 41 41 41 41 41 41 41 41 41 41 41 41 41 41 41  AAAAAAAAAAAAAAAA" in out
     assert below.asked["flow"]["vary"] == {"UDP.dport": "9,10"}
     assert below.asked["flow"]["vlan"] == 7
     _, out, _ = labkit("craft", "--seed", "3", "--json")
-    assert json.loads(out) == {"flow": {"packet": "Ether / IP / UDP"}, "count": 2, "frames": ["02" * 60]}
+    assert json.loads(out) == {"flow": FLOW, "count": 2, "frames": ["02" * 60]}
 
 
 def test_rigs_lists_what_each_can(labkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
