@@ -46,7 +46,8 @@ class LabError(Exception):
         parts = [self.message]
         if self.errno is not None:
             parts.append(f"[{errno_name(self.errno)}: {os.strerror(self.errno)}]")
-        if self.kernel_text:
+        # netlink's answers without words of the kernel's own carry the errno's again
+        if self.kernel_text and (self.errno is None or self.kernel_text != os.strerror(self.errno)):
             parts.append(f"[kernel: {self.kernel_text}]")
         return " ".join(parts)
 

@@ -6,7 +6,6 @@ A reader of its own, because it is on the measuring path: a read costs some ten 
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 
@@ -56,9 +55,7 @@ class LinkStats:
                 break
         if kind == NLMSG_ERROR:
             number = -struct.unpack_from("=i", answer, 16)[0]
-            raise LabError(
-                f"link {ifindex}: counters cannot be read", errno=number, kernel_text=os.strerror(number)
-            )
+            raise LabError(f"link {ifindex}: counters cannot be read; open the rig again", errno=number)
         return _counters(answer)
 
     def close(self) -> None:
