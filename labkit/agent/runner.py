@@ -37,15 +37,16 @@ class _Engine(threading.Thread):
         self.runqueue_wait_ns: int | None = None
 
     def run(self) -> None:
-        waited_before = runqueue_wait_ns()
         try:
+            waited_before = runqueue_wait_ns()
             self.report = self._run_engine()
+            waited_after = runqueue_wait_ns()
+            if waited_before is not None and waited_after is not None:
+                self.runqueue_wait_ns = waited_after - waited_before
         except BaseException as failure:  # noqa: BLE001 - carried to the main thread, raised there
             self.failure = failure
-        waited_after = runqueue_wait_ns()
-        if waited_before is not None and waited_after is not None:
-            self.runqueue_wait_ns = waited_after - waited_before
-        os.eventfd_write(self._wake_fd, 1)
+        finally:
+            os.eventfd_write(self._wake_fd, 1)
 
 
 def run_once(channel: Channel, host: VethHost, frames: Frames, request: Run, log: KernelLog) -> Measured:

@@ -15,11 +15,12 @@ class KernelLog:
     """Reads what was logged since it was made; unreadable (dmesg_restrict) is unknown, not empty."""
 
     def __init__(self, device: Path = Path("/dev/kmsg")) -> None:
+        self._fd: int | None = None
         try:
-            self._fd: int | None = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            self._fd = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             os.lseek(self._fd, 0, os.SEEK_END)
         except OSError:
-            self._fd = None
+            self.close()
 
     def warnings(self) -> list[str] | None:
         """Warnings logged since the last call, or None when the log cannot be read."""
