@@ -1,4 +1,4 @@
-"""Repeats of each point as one number with its interval; tables of two factors."""
+"""Repeats of each point as one number with its interval."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class PointSummary(msgspec.Struct, frozen=True, kw_only=True):
     estimate : Estimate or None
         None when no unmarked trial has the value.
     marked : int
-        Trials left out because they are marked (CPU shared, kernel warnings, rate missed).
+        Trials left out because they are marked (`labkit.records.Mark`).
     reason : str or None
         Why trials are missing or left out; None when none is.
     """

@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from labkit.records import RigInfo, Scalar, Traffic, Trial, Workload
 from labkit.rigs.base import Rig
 
+if TYPE_CHECKING:
+    from labkit.experiment.sweep import Sweep
+
 
 def open_rig(name: str, parameters: Mapping[str, object]) -> Rig:
     """Rig by its name; parameters that are None were not given."""
     from labkit.rigs.choose import rig
 
-    made: Rig = rig(name, **{key: value for key, value in parameters.items() if value is not None})
-    return made
+    return rig(name, **{key: value for key, value in parameters.items() if value is not None})
 
 
 def known_rigs() -> Sequence[RigInfo]:
     """Every rig of this version."""
     from labkit.rigs.catalog import known_rigs
 
-    known: Sequence[RigInfo] = known_rigs()
-    return known
+    return known_rigs()
 
 
 def udp_flow(**options: Any) -> Traffic:
     """UDP traffic; options that are None are left to the library."""
     from labkit.traffic.flows import udp_flow
 
-    flow: Traffic = udp_flow(**{name: value for name, value in options.items() if value is not None})
-    return flow
+    return udp_flow(**{name: value for name, value in options.items() if value is not None})
 
 
 def parse_vary(texts: Sequence[str]) -> dict[str, Any]:
-    """Varying fields from ``UDP.sport=1024+64`` and the like."""
+    """Varying fields from ``UDP.sport=1024:64`` and the like."""
     from labkit.traffic.flows import parse_vary
 
     return dict(parse_vary(text) for text in texts)
@@ -46,11 +46,10 @@ def run_trial(rig: Rig, workload: Workload, **options: Any) -> Trial:
     """One honest trial."""
     from labkit.experiment.trial import run_trial
 
-    trial: Trial = run_trial(rig, workload, **options)
-    return trial
+    return run_trial(rig, workload, **options)
 
 
-def sweep(rig: Rig, workload: Workload, factors: Mapping[str, Sequence[Scalar]], **options: Any) -> Any:
+def sweep(rig: Rig, workload: Workload, factors: Mapping[str, Sequence[Scalar]], **options: Any) -> Sweep:
     """Planned sweep, not yet run."""
     from labkit.experiment.sweep import Sweep
 
