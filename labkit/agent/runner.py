@@ -12,7 +12,7 @@ import msgspec
 
 from labkit._native import Progress, StopFlag
 from labkit.agent.protocol import Channel, Live, Measured, Reading, Run, Stop
-from labkit.agent.veth import VethHost
+from labkit.agent.veth import COUNTER_OF_SINK, VethHost
 from labkit.counters.deltas import counter_deltas
 from labkit.engines.base import Engine, EngineReport
 from labkit.engines.choose import choose
@@ -121,7 +121,7 @@ def _watch(
 def _sample(host: VethHost, request: Run, before: Reading, progress: Progress, started_ns: int) -> Sample:
     """Counts so far; a counter that fell, or is missing, is unknown for this sample and ends nothing."""
     device, peer = host.read_links(request.sink)
-    counter = "rx_packets" if request.sink == "ifb" else "tx_packets"
+    counter = COUNTER_OF_SINK[request.sink]
     moved = counter_deltas(before.peer, peer)
     counts = [moved.get(name) for name in request.peer_counters]
     known = [count for count in counts if count is not None]

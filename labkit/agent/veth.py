@@ -18,6 +18,8 @@ SENDER, PEER, IFB = "veth0", "veth1", "ifb0"
 # locally administered; the default flow goes to 02:00:00:00:00:02, which is none of these
 SENDER_MAC, PEER_MAC, IFB_MAC = "02:6c:6b:00:00:00", "02:6c:6b:00:00:01", "02:6c:6b:00:00:02"
 DEVICE_OF_SINK = {"stack": SENDER, "ifb": IFB}
+# an ifb device counts what is sent to it as received, and drops it: that is what it is for
+COUNTER_OF_SINK = {"stack": "tx_packets", "ifb": "rx_packets"}
 CARRIER_WITHIN_S, CARRIER_STEP_S = 2.0, 0.001
 
 

@@ -7,17 +7,20 @@ from typing import Any
 import msgspec
 
 from labkit.agent.protocol import Measured
+from labkit.agent.veth import COUNTER_OF_SINK, DEVICE_OF_SINK, PEER
 from labkit.counters.deltas import counter_delta, counter_deltas
 from labkit.counters.reconcile import Counts, difference_reason, reconciled
 from labkit.records import SCHEMA_VERSION, Mark, Privilege, Sample, Scalar, Trial
 from labkit.rigs.peer_counter import PeerRule
-from labkit.units import NS_PER_S, ns_per_packet, rate_pps
+from labkit.units import ns_per_packet, ns_to_seconds, rate_pps
 
 BUSY_RATIO = 1.02
 """Wall time over CPU time above which a sender that should be busy was not alone on its CPU."""
 WAITED_SHARE = 0.01
 """Share of the run spent ready but waiting for the CPU that confirms it, where the kernel tells."""
 STOLEN_SHARE = 0.02
+ONE_TICK_NS = 10_000_000
+"""Steal is read in ticks of 1/100 s, so one may belong to the time before."""
 RATE_TOLERANCE = 0.01
 
 
@@ -42,8 +45,7 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
     """One run as a trial; see `labkit.records.Trial` for what each field means."""
     report = measured.report
     counts = _counts(asked, measured, rule)
-    elapsed_ns = report.end_ns - report.start_ns
-    pps = None if counts.device_sent is None else rate_pps(counts.device_sent, elapsed_ns)
+    pps = None if counts.device_sent is None else rate_pps(counts.device_sent, report.elapsed_ns)
     marks = _marks(asked, measured, counts)
     return Trial(
         rig=asked.rig,
@@ -53,7 +55,7 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
         batch=asked.batch,
         duration_s=asked.duration_s,
         rate_pps=asked.rate_pps,
-        elapsed_ns=elapsed_ns,
+        elapsed_ns=report.elapsed_ns,
         cpu_ns=report.cpu_ns,
         pps=pps,
         ns_per_packet=None if pps is None else ns_per_packet(pps),
@@ -99,8 +101,7 @@ def _counts(asked: Asked, measured: Measured, rule: PeerRule) -> Counts:
         partial_returns=report.partial_returns,
         qdisc_dropped=counter_delta(before.qdisc_dropped, after.qdisc_dropped).value,
         qdisc_queued=after.qdisc_queued,
-        # an ifb device counts what is sent to it as received, and drops it: that is what it is for
-        device_sent=device.get("rx_packets" if ifb else "tx_packets"),
+        device_sent=device.get(COUNTER_OF_SINK[asked.sink]),
         device_dropped=device.get("tx_dropped"),
         peer_received=None if ifb else _peer_received(measured, rule, queue_dropped, softnet),
         peer_dropped=None if ifb or not rule.counters else queue_dropped,
@@ -142,7 +143,7 @@ def _marks(asked: Asked, measured: Measured, counts: Counts) -> list[Mark]:
 
 def _cpu_shared(asked: Asked, measured: Measured) -> bool:
     report = measured.report
-    wall_ns = report.end_ns - report.start_ns
+    wall_ns = report.elapsed_ns
     waits_by_design = (
         asked.rate_pps is not None or asked.settings_accepted.get("qdisc", "noqueue") != "noqueue"
     )
@@ -157,15 +158,10 @@ def _cpu_shared(asked: Asked, measured: Measured) -> bool:
     return waited is None or bool(waited > WAITED_SHARE * wall_ns)
 
 
-ONE_TICK_NS = 10_000_000
-"""Steal is read in ticks of 1/100 s, so one may belong to the time before."""
-
-
 def _rate_missed(asked: Asked, measured: Measured, counts: Counts) -> bool:
     if asked.rate_pps is None:
         return False
-    elapsed_s = (measured.report.end_ns - measured.report.start_ns) / NS_PER_S
-    due = asked.rate_pps * elapsed_s
+    due = asked.rate_pps * ns_to_seconds(measured.report.elapsed_ns)
     return abs((counts.device_sent or 0) - due) > max(1.5, RATE_TOLERANCE * due)
 
 
@@ -191,11 +187,10 @@ def _path(*, asked_bypass: bool, granted: bool) -> str:
 def _circumstances(asked: Asked, measured: Measured, rule: PeerRule) -> dict[str, Any]:
     """What else travels with a trial: where counts come from, and what disturbed it."""
     report = measured.report
-    device, counter = ("ifb0", "rx_packets") if asked.sink == "ifb" else ("veth0", "tx_packets")
     return {
         "cpu": measured.cpu,
-        "device_counter": f"{device} {counter}",
-        "peer_counter": " + ".join(f"veth1 {name}" for name in rule.counters) or None,
+        "device_counter": f"{DEVICE_OF_SINK[asked.sink]} {COUNTER_OF_SINK[asked.sink]}",
+        "peer_counter": " + ".join(f"{PEER} {name}" for name in rule.counters) or None,
         "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),
         "ended_by": report.ended_by,
         "fatal_errno": report.fatal_errno,
