@@ -1,0 +1,178 @@
+"""Which counter tells what, what marks a trial, and what is proven to have limited it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from labkit.agent.protocol import Measured, Reading
+from labkit.engines.base import EngineReport
+from labkit.records import Trial
+from labkit.rigs.assemble import Asked, trial_of
+from labkit.rigs.peer_counter import PeerRule, peer_rule
+from labkit.traffic.table import FrameTable
+
+SENT = 1_000_000
+SECOND_NS = 1_000_000_000
+OTHERHOST = PeerRule(counters=("rx_otherhost_dropped",), note=None)
+UNKNOWN_TYPE = PeerRule(counters=("rx_dropped",), note=None)
+FOREIGN, OWN, GROUP = bytes.fromhex("020000000002"), bytes.fromhex("026c6b000001"), b"\xff" * 6
+AVAILABLE = frozenset({"rx_dropped", "rx_otherhost_dropped"})
+
+
+def reading(device: int, peer: int, *, tx_dropped: int = 0, qdisc: int = 0, queue: int = 0, softnet: int = 0):
+    return Reading(
+        device={"tx_packets": device, "rx_packets": device, "tx_dropped": tx_dropped},
+        peer={"rx_otherhost_dropped": peer, "rx_dropped": peer},
+        peer_queue_dropped=queue,
+        qdisc_dropped=qdisc,
+        qdisc_queued=0,
+        softnet_dropped=softnet,
+    )
+
+
+def trial(rule: PeerRule = OTHERHOST, **changes: Any) -> Trial:
+    """A clean second of a million frames, but for `changes` of the request, the report or the measurement."""
+    asked: dict[str, Any] = {
+        "rig": "veth",
+        "engine": "sendmmsg",
+        "sink": "stack",
+        "frame_bytes": 60,
+        "batch": 64,
+        "duration_s": 1.0,
+        "rate_pps": None,
+        "qdisc_bypass": False,
+        "settings_asked": {},
+        "settings_accepted": {"qdisc": "noqueue"},
+        "privilege": "userns",
+        "environment": {},
+    }
+    report: dict[str, Any] = {
+        "sent": SENT,
+        "refused": 0,
+        "refused_by_errno": {},
+        "partial_returns": 0,
+        "calls": 15_625,
+        "start_ns": 5,
+        "end_ns": 5 + SECOND_NS,
+        "cpu_ns": SECOND_NS,
+        "involuntary_switches": 0,
+        "qdisc_bypass": False,
+        "fatal_errno": None,
+        "ended_by": "duration",
+    }
+    measured: dict[str, Any] = {
+        "before": reading(7, 9),
+        "after": reading(7 + SENT, 9 + SENT),
+        "settled": True,
+        "carrier": True,
+        "cpu": 1,
+        "runqueue_wait_ns": 0,
+        "steal_ns": 0,
+        "kernel_warnings": [],
+    }
+    for values in (asked, report, measured):
+        values |= {name: changes.pop(name) for name in changes.keys() & values.keys()}
+    assert not changes
+    return trial_of(Asked(**asked), Measured(report=EngineReport(**report), **measured), rule, ())
+
+
+def test_clean_run_is_reconciled_without_a_mark() -> None:
+    clean = trial()
+    assert (clean.engine_sent, clean.device_sent, clean.peer_received) == (SENT, SENT, SENT)
+    assert (clean.reconciled, clean.difference_reason, clean.marks, clean.limiter) == (True, None, [], None)
+    assert (clean.elapsed_ns, clean.pps, clean.ns_per_packet) == (SECOND_NS, SENT, 1000.0)
+
+
+def test_ifb_counts_at_the_device_alone() -> None:
+    after = Reading(
+        device={"rx_packets": SENT + 7, "tx_packets": 3, "tx_dropped": 0},
+        peer={},
+        peer_queue_dropped=None,
+        qdisc_dropped=0,
+        qdisc_queued=0,
+        softnet_dropped=0,
+    )
+    sunk = trial(PeerRule(counters=(), note="no peer"), sink="ifb", after=after, carrier=False)
+    assert (sunk.device_sent, sunk.peer_received, sunk.reconciled) == (SENT, None, None)
+    assert sunk.environment["device_counter"] == "ifb0 rx_packets"
+    assert "no-carrier" not in sunk.marks
+
+
+def test_full_queues_at_the_peer_are_no_arrivals() -> None:
+    # rx_dropped holds all of them: what the stack dropped, 30 of a full queue, 12 of a full backlog
+    after = reading(7 + SENT, 9 + SENT, queue=30, softnet=12)
+    counted = trial(UNKNOWN_TYPE, after=after)
+    assert (counted.peer_received, counted.peer_dropped) == (SENT - 42, 30)
+    assert counted.reconciled is False
+    assert "12 vanished between device and peer" in str(counted.difference_reason)
+
+
+def test_counter_that_went_back_is_unknown_not_negative() -> None:
+    assert trial(after=reading(3, 9 + SENT)).device_sent is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "marks"),
+    [
+        ({"cpu_ns": SECOND_NS // 2, "runqueue_wait_ns": SECOND_NS // 2}, ["cpu-shared"]),
+        ({"cpu_ns": SECOND_NS // 2, "runqueue_wait_ns": None}, ["cpu-shared"]),
+        # softirq time that the kernel books elsewhere: the thread never waited
+        ({"cpu_ns": SECOND_NS // 2, "runqueue_wait_ns": 0}, []),
+        ({"cpu_ns": SECOND_NS // 2, "runqueue_wait_ns": None, "rate_pps": 1e6}, []),
+        ({"cpu_ns": 1, "runqueue_wait_ns": None, "settings_accepted": {"qdisc": "tbf"}}, []),
+        ({"steal_ns": SECOND_NS // 10}, ["cpu-shared"]),
+        ({"steal_ns": 20_000_000}, []),
+        ({"kernel_warnings": ["veth0: trouble"]}, ["kernel-log"]),
+        ({"kernel_warnings": None}, []),
+        ({"rate_pps": 2e6}, ["rate-missed"]),
+        ({"carrier": False, "after": reading(7, 9)}, ["no-carrier", "nothing-sent"]),
+    ],
+)
+def test_disturbances_are_marked_and_nothing_else(changes: dict[str, Any], marks: list[str]) -> None:
+    assert trial(**changes).marks == marks
+
+
+@pytest.mark.parametrize(
+    ("after", "carrier", "limiter"),
+    [
+        (reading(7 + SENT - 5, 9 + SENT - 5, qdisc=5, tx_dropped=5), True, "qdisc"),
+        (reading(7 + SENT - 5, 9 + SENT - 5, tx_dropped=5), True, "device"),
+        (reading(7, 9, tx_dropped=SENT), False, "carrier"),
+    ],
+)
+def test_limiter_is_what_a_counter_proves(after: Reading, carrier: bool, limiter: str) -> None:
+    assert trial(after=after, carrier=carrier).limiter == limiter
+
+
+def frame(destination: bytes, ethertype: str) -> bytes:
+    return (destination + bytes(6) + bytes.fromhex(ethertype)).ljust(60, b"\0")
+
+
+@pytest.mark.parametrize(
+    ("frames", "counters"),
+    [
+        ([frame(FOREIGN, "0800")], ("rx_otherhost_dropped",)),
+        ([frame(FOREIGN, "86dd")], ("rx_otherhost_dropped",)),
+        ([frame(FOREIGN, "810000070800")], ("rx_otherhost_dropped",)),
+        ([frame(FOREIGN, "88b5")], ("rx_dropped",)),
+        ([frame(FOREIGN, "810000078100")], ("rx_dropped",)),
+        ([frame(FOREIGN, "0800"), frame(FOREIGN, "88b5")], ("rx_otherhost_dropped", "rx_dropped")),
+        ([frame(FOREIGN, "0800"), frame(OWN, "0800")], ()),
+        ([frame(GROUP, "0800")], ()),
+        ([FOREIGN], ("rx_dropped",)),
+    ],
+)
+def test_peers_counter_follows_from_addresses_and_ethertypes(
+    frames: list[bytes], counters: tuple[str, ...]
+) -> None:
+    rule = peer_rule(FrameTable.of(frames), "02:6c:6b:00:00:01", AVAILABLE)
+    assert rule.counters == counters
+    assert (rule.note is None) == bool(counters)
+
+
+def test_kernel_without_the_counter_is_named() -> None:
+    rule = peer_rule(FrameTable.of([frame(FOREIGN, "0800")]), "02:6c:6b:00:00:01", frozenset({"rx_dropped"}))
+    assert rule.counters == ()
+    assert "rx_otherhost_dropped" in str(rule.note)
