@@ -26,7 +26,7 @@ def store_url(env: Mapping[str, str] = os.environ) -> str:
 
 
 def run_records(env: Mapping[str, str] = os.environ) -> Path:
-    """Folder of the run records, one JSON file a report run."""
+    """Folder of the run records, one JSON file a notebook and run."""
     return lab_home(env) / "runs"
 
 
