@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -147,8 +148,7 @@ def test_a_run_that_did_not_finish_is_failed_with_its_reason(
 ) -> None:
     result = run(notebook(*cells), cell_limit_s=2.0)
     assert result.states == {"sample": "failed"}
-    with pytest.raises(AssertionError, match=reason):
-        raise AssertionError(result.runs[0].reason)
+    assert re.search(reason, str(result.runs[0].reason))
     assert record.read(result.records[0]) == result.runs[0]
     assert not result.finished
 
@@ -216,15 +216,15 @@ def test_command_line_converts_runs_and_ends_by_the_record(
     good = str(notebook(FINISH, parameters="value: bool = True", name="good"))
     bad = str(notebook("1 / 0", parameters="value: bool = True", name="bad"))
     words = ["--param", "value=no", "--out", str(tmp_path / "out")]
-    with pytest.raises(SystemExit, match="0"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main(["report", good, *words])
     assert capsys.readouterr().out.strip() == str(tmp_path / "out" / "report.html")
     (path,) = (tmp_path / "home" / "runs").iterdir()
     assert record.read(path).findings == {"value": False}
-    with pytest.raises(SystemExit, match="1"):
+    with pytest.raises(SystemExit, match=r"^1$"):
         main(["report", bad, *words])
     assert "bad failed: ZeroDivisionError" in capsys.readouterr().err
-    with pytest.raises(SystemExit, match="2"):
+    with pytest.raises(SystemExit, match=r"^2$"):
         main(["report", good, "--param", "valeu=no", "--out", str(tmp_path / "other")])
     assert "unknown parameter valeu: good.ipynb knows value" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
