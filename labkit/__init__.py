@@ -30,9 +30,9 @@ _HOMES = {
     "summary_frame": "labkit.analysis.summary",
     "pivot": "labkit.analysis.pivot",
     "table": "labkit.analysis.pivot",
-    "heatmap": "labkit.plots",
-    "heatmap_pair": "labkit.plots",
-    "lines": "labkit.plots",
+    "heatmap": "labkit.plots.heatmaps",
+    "heatmap_pair": "labkit.plots.heatmaps",
+    "lines": "labkit.plots.curves",
     "finish": "labkit.report.record",
     "run_report": "labkit.report.report",
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from labkit import plots
+import labkit as lk
 from labkit.analysis.pivot import table
 from labkit.errors import WorkloadError
 from labkit.plots.labels import TITLES, level_text, title, value_text
@@ -57,7 +57,7 @@ def drawn(figure: Any) -> Any:
 
 
 def test_failed_point_is_a_gap_in_the_heat_map_with_its_reason() -> None:
-    figure = drawn(plots.heatmap(results(), x="rx_usecs", y="tx_ring"))
+    figure = drawn(lk.heatmap(results(), x="rx_usecs", y="tx_ring"))
     (trace,) = figure["data"]
     assert trace["x"] == ["1", "30"]
     assert trace["y"] == ["512", "768", "1024"]
@@ -71,7 +71,7 @@ def test_failed_point_is_a_gap_in_the_heat_map_with_its_reason() -> None:
 
 
 def test_failed_point_breaks_the_line_and_is_no_zero() -> None:
-    figure = drawn(plots.lines(results(), x="tx_ring", by="rx_usecs"))
+    figure = drawn(lk.lines(results(), x="tx_ring", by="rx_usecs"))
     assert [trace["name"] for trace in figure["data"]] == ["1", "30"]
     for trace in figure["data"]:
         assert trace["y"] == [4050512.0, None, 4051024.0]
@@ -83,11 +83,11 @@ def test_failed_point_breaks_the_line_and_is_no_zero() -> None:
 
 
 def test_axes_carry_names_and_units() -> None:
-    layout = drawn(plots.heatmap(results(), x="rx_usecs", y="tx_ring"))["layout"]
+    layout = drawn(lk.heatmap(results(), x="rx_usecs", y="tx_ring"))["layout"]
     assert layout["xaxis"]["title"]["text"] == "rx-usecs (µs)"
     assert layout["yaxis"]["title"]["text"] == "TX ring (descriptors)"
     assert layout["xaxis"]["type"] == "category"
-    layout = drawn(plots.lines(results().only(rx_usecs=1), x="tx_ring", value="ns_per_packet"))["layout"]
+    layout = drawn(lk.lines(results().only(rx_usecs=1), x="tx_ring", value="ns_per_packet"))["layout"]
     assert layout["yaxis"]["title"]["text"] == "time a packet (ns)"
     assert title("tx_ring_effective") == "TX ring, effective (descriptors)"
 
@@ -102,37 +102,35 @@ def test_every_factor_has_a_title() -> None:
 )
 def test_uneven_levels_get_one_step_each(levels: tuple[Any, ...], kind: str) -> None:
     rows = tuple(Measured(point=0, repeat=0, levels={"batch": level}, trial=trial()) for level in levels)
-    figure = drawn(plots.lines(results(factors={"batch": levels}, rows=rows, gaps=()), x="batch"))
+    figure = drawn(lk.lines(results(factors={"batch": levels}, rows=rows, gaps=()), x="batch"))
     assert figure["layout"]["xaxis"]["type"] == kind
     assert figure["data"][0]["x"] == (list(levels) if kind == "linear" else [str(level) for level in levels])
 
 
 def test_nothing_measured_draws_an_empty_plot() -> None:
     nothing = results(rows=(), gaps=())
-    assert drawn(plots.heatmap(nothing, x="rx_usecs", y="tx_ring"))["data"][0]["z"] == [[None] * 2] * 3
-    assert drawn(plots.lines(nothing.only(rx_usecs=1), x="tx_ring"))["data"][0]["y"] == [None] * 3
+    assert drawn(lk.heatmap(nothing, x="rx_usecs", y="tx_ring"))["data"][0]["z"] == [[None] * 2] * 3
+    assert drawn(lk.lines(nothing.only(rx_usecs=1), x="tx_ring"))["data"][0]["y"] == [None] * 3
     bare = results(rows=(), gaps=(), factors={"tx_ring": (), "rx_usecs": ()})
-    assert drawn(plots.heatmap(bare, x="rx_usecs", y="tx_ring"))["data"][0]["z"] == []
-    assert drawn(plots.lines(bare, x="tx_ring"))["data"][0]["y"] == []
+    assert drawn(lk.heatmap(bare, x="rx_usecs", y="tx_ring"))["data"][0]["z"] == []
+    assert drawn(lk.lines(bare, x="tx_ring"))["data"][0]["y"] == []
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_number_that_json_has_no_word_for_becomes_a_gap(number: float) -> None:
     cells = table({(1, 256): number, (9, 256): 5.0}, x="rx_usecs", y="tx_ring", value="pps")
-    figure = drawn(plots.heatmap(cells))
+    figure = drawn(lk.heatmap(cells))
     assert figure["data"][0]["z"] == [[None, 5.0]]
-    drawn(plots.heatmap_pair(cells, cells))
+    drawn(lk.heatmap_pair(cells, cells))
     levels = {"tx_ring": 512, "rx_usecs": 1}
     bad = Measured(point=0, repeat=0, levels=levels, trial=trial(pps=number))
-    assert (
-        drawn(plots.lines(results(rows=(bad,)).only(rx_usecs=1), x="tx_ring"))["data"][0]["y"] == [None] * 3
-    )
+    assert drawn(lk.lines(results(rows=(bad,)).only(rx_usecs=1), x="tx_ring"))["data"][0]["y"] == [None] * 3
 
 
 def test_pair_shows_both_tables_on_one_scale_and_the_error_of_each_cell() -> None:
     published = table({(1, 256): 100.0, (9, 256): 50.0}, x="rx_usecs", y="tx_ring", value="pps")
     lab = table({(1, 256): 101.0, (9, 256): None}, x="rx_usecs", y="tx_ring", value="pps")
-    figure = drawn(plots.heatmap_pair(published, lab))
+    figure = drawn(lk.heatmap_pair(published, lab))
     left, middle, right = figure["data"]
     assert left["coloraxis"] == middle["coloraxis"] == "coloraxis"
     assert (left["z"], middle["z"], right["z"]) == ([[100.0, 50.0]], [[101.0, None]], [[1.0, None]])
@@ -144,7 +142,7 @@ def test_pair_shows_both_tables_on_one_scale_and_the_error_of_each_cell() -> Non
 
 def test_third_factor_is_not_averaged_away() -> None:
     with pytest.raises(WorkloadError, match=r"rx_usecs varies too.*only"):
-        plots.lines(results(), x="tx_ring")
+        lk.lines(results(), x="tx_ring")
 
 
 def test_words_on_figures() -> None:
@@ -167,4 +165,4 @@ def test_rooms_are_light_until_used() -> None:
     assert "labkit.plots" in loaded
     assert loaded & heavy == set()
     with pytest.raises(AttributeError):
-        plots.nothing  # noqa: B018
+        lk.nothing  # noqa: B018
