@@ -1,4 +1,4 @@
-"""Trials, sweeps and comparisons as text for people, and JSON for programs."""
+"""Trials, sweeps and tables as text for people, and JSON for programs."""
 
 from __future__ import annotations
 
