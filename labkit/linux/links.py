@@ -189,10 +189,13 @@ def driver_counters(name: str) -> dict[str, int]:
         device.close()
 
 
-def switch_ipv6_off(name: str, proc: Path = Path("/proc")) -> bool:
-    """Keep a link free of autoconfiguration's frames; False where the kernel has no IPv6."""
-    knob = proc / "sys/net/ipv6/conf" / name / "disable_ipv6"
-    if not knob.exists():
-        return False
-    knob.write_text("1")
-    return True
+def switch_ipv6_off(proc: Path = Path("/proc")) -> None:
+    """Keep every link of this thread's namespace, those to come as well, free of autoconfiguration's frames.
+
+    Not link by link: one whose MTU falls below 1280 loses IPv6, and takes it up again with the namespace's
+    defaults when its MTU rises (addrconf_notify in net/ipv6/addrconf.c). A kernel without IPv6 sends none.
+    """
+    for scope in ("all", "default"):
+        knob = proc / "sys/net/ipv6/conf" / scope / "disable_ipv6"
+        if knob.exists():
+            knob.write_text("1")

@@ -245,6 +245,15 @@ def test_settings_are_put_back(rig: VethRig) -> None:
         rig.check(Workload(flow=udp_flow(frame_bytes=9014), engine="send"))
 
 
+def test_mtu_below_ipv6s_least_and_back_lets_no_frame_of_its_own_through(rig: VethRig) -> None:
+    rig.run(Workload(flow=FLOW, engine="sendmmsg", sink="ifb"), count=1)
+    with rig.applied({"mtu": 1000}):
+        pass
+    # the kernel would take IPv6 up again, and send neighbour and multicast messages from an address here
+    assert Path(f"/proc/{agent_pid(rig)}/net/if_inet6").read_text() == ""
+    assert rig.run(SENDMMSG, count=10).device_sent == 10
+
+
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
