@@ -19,7 +19,7 @@ TITLES: Final = {
     "channels": ("channels", "queues"),
     "txqueuelen": ("txqueuelen", "packets"),
     "qdisc": ("queueing discipline", None),
-    "qdisc_limit": ("qdisc limit", "packets"),
+    "qdisc_limit": ("qdisc limit", "packets or bytes"),
     "qdisc_rate_bps": ("qdisc rate", "bit/s"),
     "mtu": ("MTU", "bytes"),
     "engine": ("engine", None),
