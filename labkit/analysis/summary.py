@@ -161,7 +161,7 @@ def summary_frame(
     import pandas as pd
 
     columns = ("n", "mean", "median", "low", "high")
-    return pd.DataFrame(
+    frame = pd.DataFrame(
         {
             **point.levels,
             **{name: getattr(point.estimate, name, None) for name in columns},
@@ -170,6 +170,8 @@ def summary_frame(
         }
         for point in summarise(results, by, value, seed=seed)
     )
+    # without a single estimate pandas keeps a column of None, which no number format takes
+    return frame.astype(dict.fromkeys(columns[1:], float)) if len(frame) else frame
 
 
 def _refuse_unknown(results: ResultsLike, names: Sequence[str], value: str) -> None:
