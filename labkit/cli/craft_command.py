@@ -54,7 +54,8 @@ def command(
             {"flow": description, "count": len(frames), "frames": [frame.hex() for frame in dumped]}
         )
         return
-    click.echo(f"{len(frames)} frames of {frames.shortest_bytes} to {frames.longest_bytes} bytes")
+    lengths = dict.fromkeys((frames.shortest_bytes, frames.longest_bytes))
+    click.echo(f"{len(frames)} frames of {' to '.join(map(str, lengths))} bytes")
     click.echo(str(description["packet"]))
     for index, frame in enumerate(dumped):
         click.echo(f"\nframe {index}, {len(frame)} bytes")

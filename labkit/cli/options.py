@@ -42,7 +42,7 @@ sending: Callable[[Command], Command] = together(
 
 rig_parameters: Callable[[Command], Command] = together(
     click.option("--mtu", type=int, help="MTU of the rig."),
-    click.option("--qdisc", metavar="NAME", help="Queueing discipline of the rig: noqueue, pfifo, fq ..."),
+    click.option("--qdisc", metavar="NAME", help="Queueing discipline: noqueue, pfifo, bfifo or tbf."),
     click.option("--qdisc-limit", type=int, help="Limit of the queueing discipline in packets."),
     click.option("--peer-carrier/--no-peer-carrier", default=None, help="Carrier at the peer."),
 )
