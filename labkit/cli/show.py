@@ -59,7 +59,7 @@ def _asked_rate(trial: Trial) -> str:
 
 
 def _agreement(trial: Trial) -> str:
-    verdicts = {True: "reconciled", False: "NOT RECONCILED", None: "not reconciled: a count is missing"}
+    verdicts = {True: "reconciled", False: "NOT RECONCILED", None: "reconciled unknown, a count is missing"}
     reason = f"; {trial.difference_reason}" if trial.difference_reason else ""
     return verdicts[trial.reconciled] + reason
 

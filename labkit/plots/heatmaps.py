@@ -54,10 +54,12 @@ def heatmap_pair(
         The tables hold different things.
     """
     errors = error_percent(measured, reference)
-    panels = ((reference, names[0]), (measured, names[1]), (errors, f"error of {names[1]}"))
+    panels = ((reference, names[0]), (measured, names[1]), (errors, f"error of {names[1]} (%)"))
     fig = look.figure(f"{title(reference.value)}: {names[1]} beside {names[0]}")
-    scale = {"colorscale": look.SEQUENTIAL, "colorbar": {"title": {"text": title(reference.value)}, "x": 1.0}}
-    error_bar = {"title": {"text": title("error_percent")}, "x": 1.11}
+    # beside its bar a title stays clear of the other bar on a narrow page
+    bar = {"title": {"text": title(reference.value), "side": "right"}, "x": 1.0}
+    scale = {"colorscale": look.SEQUENTIAL, "colorbar": bar}
+    error_bar = {"title": {"text": title("error_percent"), "side": "right"}, "x": 1.11}
     width = (1 - 2 * PAIR_GAP_FRACTION) / 3
     layout: dict[str, Any] = {"coloraxis": scale, "annotations": []}
     for place, (cells, heading) in enumerate(panels):

@@ -60,11 +60,11 @@ def level_text(level: Scalar) -> str:
 
 
 def value_text(number: float | None, name: str) -> str:
-    """Number as a cell or label shows it: ``5.36 M``, ``186.5``, ``+0.12 %``; empty when there is none."""
+    """Number as a cell or label shows it: ``5.36 M``, ``186.5``, ``+0.12`` percent; empty when none."""
     if number is None or not math.isfinite(number):
         return ""
     if name == "error_percent":
-        return f"{number:+.2f} %"
+        return f"{number:+.2f}"  # the heading names the unit: a narrow cell has no room for it
     for size, prefix in SI_PREFIXES:
         if abs(number) >= size:
             # '#' keeps the zeros of 5.50, and a bare point behind 550

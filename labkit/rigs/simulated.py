@@ -154,7 +154,7 @@ class SimulatedRig:
             peer_received=None,
             peer_dropped=None,
             reconciled=None,
-            difference_reason=f"not verified at the peer: the law of {self.info.name} has none",
+            difference_reason=f"not verified at the peer: the law of {self.info.name} has no peer",
             limiter=_limiter(asked_pps, full_speed),
             marks=[] if sent else ["nothing-sent"],
             settings_asked=in_force.asked,

@@ -159,7 +159,7 @@ def test_run_says_speed_counts_and_doubts(below: FakeRooms, labkit: Run) -> None
     _, out, _ = labkit("run")
     assert "1 234 567 pps, 810.0 ns/packet" in out
     assert "engine sent 1 234 567   device sent 1 234 567   peer received –" in out  # noqa: RUF001
-    assert "not reconciled: a count is missing; not verified at the peer" in out
+    assert "reconciled unknown, a count is missing; not verified at the peer" in out
     assert "limiter: none proven; marks: cpu-shared" in out
 
 
@@ -298,6 +298,11 @@ def test_interrupted_sweep_says_where_its_trials_are(
     assert "kept.sqlite, --resume goes on" in err
     assert len(err.splitlines()) == 1
     assert below.closed == 1
+
+
+def test_frames_of_one_length_name_it_once(labkit: Run) -> None:
+    _, out, _ = labkit("craft", "--flows", "4", "--show", "0")
+    assert out.count("60 bytes") == 1
 
 
 def test_craft_dumps_frames(below: FakeRooms, labkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:

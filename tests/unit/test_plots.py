@@ -134,10 +134,10 @@ def test_pair_shows_both_tables_on_one_scale_and_the_error_of_each_cell() -> Non
     left, middle, right = figure["data"]
     assert left["coloraxis"] == middle["coloraxis"] == "coloraxis"
     assert (left["z"], middle["z"], right["z"]) == ([[100.0, 50.0]], [[101.0, None]], [[1.0, None]])
-    assert right["text"] == [["+1.00 %", ""]]
+    assert right["text"] == [["+1.00", ""]]
     assert right["zmid"] == 0
     words = [note["text"] for note in figure["layout"]["annotations"]]
-    assert words == ["published", "lab", "gap", "error of lab", "gap"]
+    assert words == ["published", "lab", "gap", "error of lab (%)", "gap"]
 
 
 def test_third_factor_is_not_averaged_away() -> None:

@@ -161,3 +161,9 @@ def test_error_of_each_cell_is_in_percent_of_the_reference() -> None:
     assert errors.cells[1][0].reason == "not measured"
     with pytest.raises(WorkloadError, match="ns_per_packet"):
         error_percent(lab, table({}, x="rx_usecs", y="tx_ring", value="ns_per_packet"))
+
+
+def test_frame_of_nothing_but_marked_trials_holds_numbers_that_can_be_formatted() -> None:
+    frame = summary_frame(results({(256, 1): [["cpu-shared"]], (512, 1): [["cpu-shared"]]}), ["tx_ring"])
+    assert [f"{row.mean:.0f}" for row in frame.itertuples()] == ["nan", "nan"]
+    assert list(frame["marked"]) == [1, 1]
