@@ -33,7 +33,9 @@ PROBLEM = $(shell missing=; \
 # Set-up writes nothing outside the checkout but uv's cache; where that cannot be written, not even that.
 UV_CACHE = $(shell folder="$${UV_CACHE_DIR:-$${XDG_CACHE_HOME:-$${HOME:-/dev/null}/.cache}/uv}"; \
 	mkdir -p "$$folder" 2>/dev/null && [ -w "$$folder" ] && echo "$$folder" || echo "$(CURDIR)/build/uv-cache")
-UV = UV_CACHE_DIR="$(UV_CACHE)" $(BIN)/uv
+# Where the system has a trust store, uv uses it as pip does: a proxy of one's own is known there.
+UV_CERTS := $(if $(wildcard /etc/ssl/certs/ca-certificates.crt),UV_SYSTEM_CERTS=1)
+UV = UV_CACHE_DIR="$(UV_CACHE)" $(UV_CERTS) $(BIN)/uv
 
 # A .venv holds its own address and that of the interpreter that made it: in a checkout that was moved, or
 # where that interpreter is gone, it is made anew.

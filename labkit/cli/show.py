@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import click
 import msgspec
 
+from labkit.analysis.summary import ResultsLike, summarise
 from labkit.records import Trial
 from labkit.units import ns_to_seconds, percent_error
 
@@ -45,8 +45,20 @@ def trial_text(trial: Trial) -> str:
         f"  limiter: {trial.limiter or 'none proven'}; marks: {', '.join(trial.marks) or 'none'}",
     ]
     if trial.settings_accepted:
-        lines.append(f"  settings: {levels_text(trial.settings_accepted)}")
+        lines.append(f"  settings: {_settings_text(trial)}")
     return "\n".join(lines)
+
+
+def _settings_text(trial: Trial) -> str:
+    """Settings in force; what was asked and what the hardware does, where that is another value."""
+    words = []
+    for name, accepted in trial.settings_accepted.items():
+        asked, effective = trial.settings_asked.get(name, accepted), trial.settings_effective.get(name)
+        notes = [f"asked {asked}"] if asked != accepted else []
+        differs = isinstance(effective, float) and effective != accepted
+        notes += [f"effective {effective:g}"] if differs else []
+        words.append(levels_text({name: accepted}) + (f" ({', '.join(notes)})" if notes else ""))
+    return " ".join(words)
 
 
 def _asked_rate(trial: Trial) -> str:
@@ -66,32 +78,20 @@ def _agreement(trial: Trial) -> str:
 
 def levels_text(levels: Mapping[str, object]) -> str:
     """Settings as ``name=value`` words."""
-    return " ".join(f"{name}={value}" for name, value in levels.items())
+    return " ".join(f"{name}={DASH if value is None else value}" for name, value in levels.items())
 
 
-def sweep_text(results: Any) -> str:
-    """Each combination's median speed and range, then the gaps with their reasons."""
-    groups: dict[str, list[Trial]] = {}
-    for row in sorted(results.rows, key=_by_levels):
-        groups.setdefault(levels_text(row.levels), []).append(row.trial)
-    rows = [[levels, *_speeds(trials)] for levels, trials in groups.items()]
-    lines = table(["", "trials", "median pps", "least", "most", "marked"], rows)
+def sweep_text(results: ResultsLike) -> str:
+    """Each combination's mean speed with its 95 % interval, then the gaps with their reasons."""
+    rows = []
+    for point in summarise(results, value="pps"):
+        found = point.estimate
+        n, speeds = (found.n, [found.mean, found.low, found.high]) if found else (0, [None, None, None])
+        rows.append([levels_text(point.levels), str(n), *map(number, speeds), str(point.marked)])
+    lines = table(["", "trials", "mean pps", "95 % from", "to", "marked"], rows)
     reasons = {(levels_text(gap.levels), gap.gap.reason): None for gap in results.gaps}
     lines += [f"gap {levels}: {reason}" for levels, reason in reasons]
     return "\n".join(lines)
-
-
-def _by_levels(row: Any) -> list[tuple[str, Any]]:
-    """Order of the levels' values, whatever their types; trials ran in random order."""
-    return [(type(level).__name__, level) for level in row.levels.values()]
-
-
-def _speeds(trials: Sequence[Trial]) -> list[str]:
-    """Count, median, range and marked trials; marked ones stay out of the speeds."""
-    speeds = [trial.pps for trial in trials if not trial.marks and trial.pps is not None]
-    marked = sum(bool(trial.marks) for trial in trials)
-    shown = [statistics.median(speeds), min(speeds), max(speeds)] if speeds else [None, None, None]
-    return [str(len(trials)), *(number(speed) for speed in shown), str(marked)]
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

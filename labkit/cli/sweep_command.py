@@ -28,7 +28,7 @@ from labkit.records import Scalar, Workload
 @click.option("--repeats", type=int, default=5, show_default=True, help="Trials of each combination.")
 @click.option("--duration", "duration_s", type=float, default=1.0, show_default=True, help="Seconds a trial.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order.")
-@click.option("--gaps", is_flag=True, help="Record what the rig lacks as gaps instead of refusing.")
+@click.option("--gaps", is_flag=True, help="Factors that this rig never has become gaps too.")
 @click.option("--resume", is_flag=True, help="Go on with the newest unfinished sweep of this plan.")
 @traffic
 @sending
@@ -63,7 +63,7 @@ def command(
         show.print_json({"trials": [trial.as_json() for trial in results.trials], "gaps": results.gaps})
     else:
         click.echo(show.sweep_text(results))
-    return 1 if results.gaps and not results.trials else 0
+    return 1 if results.all_gaps else 0
 
 
 def _levels(name: str, text: str) -> list[Scalar]:

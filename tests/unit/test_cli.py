@@ -13,8 +13,10 @@ import msgspec
 import pytest
 
 from labkit.cli import main, rooms
+from labkit.cli.show import DASH
 from labkit.errors import AgentLostError, CapabilityMissingError, SettingRefusedError, WorkloadError
-from labkit.records import SCHEMA_VERSION, Gap, RigInfo, Trial
+from labkit.records import SCHEMA_VERSION, Gap, RigInfo, Scalar, Trial
+from labkit.results.results import Measured, Missed, Results
 from labkit.traffic.table import FrameTable
 
 TRIAL = Trial(
@@ -57,6 +59,22 @@ FLOW = {"packet": "Ether / IP / UDP", "layers": [], "vary": {}, "seed": 3}
 Run = Callable[..., tuple[int, str, str]]
 
 
+def results_of(measured: list[dict[str, Any]], missed: list[dict[str, Any]], **trial: Any) -> Results:
+    """Results with one trial at each of some levels, and a gap at each of others."""
+    told = msgspec.structs.replace(TRIAL, **trial)
+    gap = Gap(error="SettingRefusedError", reason="too small")
+    levels = [*measured, *missed]
+    return Results(
+        sweep_id=1,
+        rig="veth",
+        state="finished",
+        factors={name: tuple(dict.fromkeys(each[name] for each in levels)) for name in (levels or [{}])[0]},
+        rows=tuple(Measured(point=0, repeat=0, levels=each, trial=told) for each in measured),
+        gaps=tuple(Missed(point=0, repeat=0, levels=each, gap=gap) for each in missed),
+        environment={},
+    )
+
+
 class FakeRooms:
     """Stands for rigs, traffic and experiments, and remembers what was asked."""
 
@@ -64,7 +82,7 @@ class FakeRooms:
         self.asked: dict[str, Any] = {}
         self.closed = 0
         self.trial: Trial | BaseException = TRIAL
-        self.results = SimpleNamespace(trials=(), gaps=(), rows=())
+        self.results = results_of([], [])
         self.interrupted = False
 
     def __enter__(self) -> Self:
@@ -244,9 +262,7 @@ def test_help_of_every_command_has_an_example(labkit: Run, command: str) -> None
 
 
 def test_sweep_reads_levels_and_prints_its_trials(below: FakeRooms, labkit: Run) -> None:
-    missed = SimpleNamespace(levels={"tx_ring": 64}, gap=Gap(error="SettingRefusedError", reason="too small"))
-    measured = SimpleNamespace(levels={"tx_ring": 256}, trial=TRIAL)
-    below.results = SimpleNamespace(trials=(TRIAL,), gaps=(), rows=(measured,))
+    below.results = results_of([{"tx_ring": 256}], [])
     words = (
         "sweep --set tx_ring=64,256 --set qdisc=fq,pfifo --repeats 2 --duration 0.1 --seed 7 --gaps --resume"
     )
@@ -256,7 +272,7 @@ def test_sweep_reads_levels_and_prints_its_trials(below: FakeRooms, labkit: Run)
     assert below.asked["factors"] == {"tx_ring": [64, 256], "qdisc": ["fq", "pfifo"]}
     assert below.asked["sweep"] == {"repeats": 2, "duration_s": 0.1, "seed": 7}
     assert below.asked["sweep_run"] == {"progress": True, "gaps": True, "resume": True}
-    below.results.gaps = (missed,)
+    below.results = results_of([{"tx_ring": 256}], [{"tx_ring": 64}])
     code, out, _ = labkit(*words.split())
     assert code == 0
     assert "tx_ring=256" in out
@@ -265,8 +281,8 @@ def test_sweep_reads_levels_and_prints_its_trials(below: FakeRooms, labkit: Run)
 
 def test_sweeps_table_is_ordered_by_level_not_by_run(below: FakeRooms, labkit: Run) -> None:
     levels = [{"tx_ring": 256}, {"tx_ring": 64}, {"tx_ring": 1024}, {"tx_ring": 64}]
-    rows = [SimpleNamespace(levels=level, trial=TRIAL) for level in levels]
-    below.results = SimpleNamespace(trials=(TRIAL,) * 4, rows=rows, gaps=())
+    planned: tuple[Scalar, ...] = (64, 256, 1024)
+    below.results = msgspec.structs.replace(results_of(levels, [], marks=[]), factors={"tx_ring": planned})
     lines = labkit("sweep", "--set", "tx_ring=64,256,1024")[1].splitlines()[1:]
     assert [line.split()[:2] for line in lines] == [
         ["tx_ring=64", "2"],
@@ -276,16 +292,14 @@ def test_sweeps_table_is_ordered_by_level_not_by_run(below: FakeRooms, labkit: R
 
 
 def test_sweep_of_nothing_but_gaps_failed(below: FakeRooms, labkit: Run) -> None:
-    gap = Gap(error="SettingRefusedError", reason="too small")
-    below.results = SimpleNamespace(trials=(), rows=(), gaps=(SimpleNamespace(levels={}, gap=gap),))
+    below.results = results_of([], [{"tx_ring": 64}])
     assert labkit("sweep", "--set", "tx_ring=64")[0] == 1
 
 
 def test_marked_trials_stay_out_of_a_sweeps_speeds(below: FakeRooms, labkit: Run) -> None:
-    rows = [SimpleNamespace(levels={"mtu": 1500}, trial=TRIAL)]
-    below.results = SimpleNamespace(trials=(TRIAL,), rows=rows, gaps=())
+    below.results = results_of([{"mtu": 1500}], [], marks=["cpu-shared"])
     line = labkit("sweep", "--set", "mtu=1500")[1].splitlines()[1]
-    assert line.split() == ["mtu=1500", "1", "–", "–", "–", "1"]  # noqa: RUF001
+    assert line.split() == ["mtu=1500", "0", DASH, DASH, DASH, "1"]
 
 
 def test_interrupted_sweep_says_where_its_trials_are(
