@@ -126,12 +126,14 @@ async def _abandon_tasks() -> None:
 def _stop(manager: Manager) -> None:
     """Ask the kernel to end, kill it after the manager's 5 s, and sweep up what it started in its group."""
     group = getattr(manager.provisioner, "pgid", None)
-    with contextlib.suppress(RuntimeError, OSError):
-        if run_sync(manager.is_alive)():
-            run_sync(manager.shutdown_kernel)(now=False)
-    run_sync(manager.cleanup_resources)()
-    if manager.asked_client is not None:
-        manager.asked_client.stop_channels()
-    if group and group != os.getpgrp():
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
+    try:
+        with contextlib.suppress(RuntimeError, OSError):
+            if run_sync(manager.is_alive)():
+                run_sync(manager.shutdown_kernel)(now=False)
+        run_sync(manager.cleanup_resources)()
+        if manager.asked_client is not None:
+            manager.asked_client.stop_channels()
+    finally:
+        if group and group != os.getpgrp():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGKILL)

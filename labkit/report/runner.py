@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from labkit.errors import WorkloadError
+from labkit.errors import ResultIncompatibleError, WorkloadError
 from labkit.report.record import RECORD_VARIABLE, RunRecord, State, read, write
 
 
@@ -30,6 +30,8 @@ def run(job: Job, *, cell_limit_s: float, progress: bool) -> RunRecord:
 
     Whatever happens, no kernel outlives the call and the record says how it ended.
     """
+    from labkit.report import kernel
+
     started = time.monotonic()
     opening = RunRecord(
         run_id=job.record.stem,
@@ -47,10 +49,17 @@ def run(job: Job, *, cell_limit_s: float, progress: bool) -> RunRecord:
     job.executed.parent.mkdir(parents=True, exist_ok=True)
     job.executed.unlink(missing_ok=True)
 
+    def told() -> RunRecord:
+        """What the notebook has written; a record that it broke counts as not written."""
+        with contextlib.suppress(ResultIncompatibleError):
+            return read(job.record)
+        return opening
+
     def settle(state: State, reason: str | None) -> RunRecord:
         duration_s = round(time.monotonic() - started, 3)
-        settled = msgspec.structs.replace(read(job.record), state=state, reason=reason, duration_s=duration_s)
-        write(job.record, settled)
+        settled = msgspec.structs.replace(told(), state=state, reason=reason, duration_s=duration_s)
+        with kernel.deaf():
+            write(job.record, settled)
         return settled
 
     try:
@@ -60,7 +69,7 @@ def run(job: Job, *, cell_limit_s: float, progress: bool) -> RunRecord:
     except BaseException as error:
         settle("failed", f"{type(error).__name__}: {error}")
         raise
-    if reason is None and read(job.record).state != "finished":
+    if reason is None and told().state != "finished":
         reason = "it came to its end without lk.finish(...) in its last cell"
     return settle("failed" if reason else "finished", reason)
 

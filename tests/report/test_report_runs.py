@@ -153,6 +153,13 @@ def test_a_run_that_did_not_finish_is_failed_with_its_reason(
     assert not result.finished
 
 
+def test_a_record_that_the_notebook_broke_is_settled_all_the_same(notebook: Make, run: Run) -> None:
+    broken = notebook('import os, pathlib; pathlib.Path(os.environ["LABKIT_RUN_RECORD"]).write_text("{")')
+    result = run(broken)
+    assert result.states == {"sample": "failed"}
+    assert "lk.finish" in str(result.runs[0].reason)
+
+
 def test_a_failed_notebook_does_not_keep_the_next_from_running(notebook: Make, run: Run) -> None:
     result = run([notebook("1 / 0", name="bad"), notebook("value = 7", FINISH, name="good")])
     assert result.states == {"bad": "failed", "good": "finished"}
