@@ -49,15 +49,15 @@ class VethHost:
         CapabilityMissingError
             The kernel has no veth, or gives a user namespace no power over its own network.
         """
+        switch_ipv6_off()
+        with namespaces.inside(self._peer_network):
+            switch_ipv6_off()
         try:
             self._links.add_veth(SENDER, SENDER_MAC, PEER, PEER_MAC, self._peer_network)
         except SettingRefusedError as refused:
             if refused.errno == errno.EPERM and self.privilege == "userns":
                 raise namespaces.user_namespaces_forbidden(refused.errno) from refused
             raise _no_module("veth", refused) from refused
-        switch_ipv6_off(SENDER)
-        with namespaces.inside(self._peer_network):
-            switch_ipv6_off(PEER)
         self._links.set_up(SENDER, up=True)
         self._peer_links.set_up(PEER, up=peer_carrier)
         self._wait_operational(yes=peer_carrier)
@@ -159,7 +159,6 @@ class VethHost:
                 self._links.add_ifb(IFB, IFB_MAC)
             except SettingRefusedError as refused:
                 raise _no_module("ifb", refused) from refused
-            switch_ipv6_off(IFB)
             self._links.set_mtu(IFB, self._links.facts(SENDER).mtu)
             self._links.set_up(IFB, up=True)
             # its defaults are pfifo_fast and 32 packets; both sinks shall differ in the sink alone
