@@ -10,7 +10,7 @@ from labkit.agent.protocol import Opened, Reading
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
 from labkit.linux import namespaces
 from labkit.linux.link_stats import LinkStats
-from labkit.linux.links import Links, Qdisc, driver_counters, switch_ipv6_off
+from labkit.linux.links import Links, Qdisc, QdiscCounts, driver_counters, switch_ipv6_off
 from labkit.linux.machine import softnet_dropped
 from labkit.records import Privilege, Scalar
 
@@ -21,6 +21,8 @@ DEVICE_OF_SINK = {"stack": SENDER, "ifb": IFB}
 # an ifb device counts what is sent to it as received, and drops it: that is what it is for
 COUNTER_OF_SINK = {"stack": "tx_packets", "ifb": "rx_packets"}
 CARRIER_WITHIN_S, CARRIER_STEP_S = 2.0, 0.001
+READS = 10
+"""Most reads of a moment; a queue that is faster than that has no moment."""
 
 
 class VethHost:
@@ -82,9 +84,16 @@ class VethHost:
         return self._indices[self._device(sink)]
 
     def read(self, sink: str) -> Reading:
-        """Raw counters now."""
+        """Raw counters now, of one moment: while a queue drains, read until nothing left it meanwhile."""
         device = self._device(sink)
-        qdisc = self._links.qdisc_counts(device)
+        for _ in range(READS):
+            qdisc = self._links.qdisc_counts(device)
+            reading = self._read(device, qdisc)
+            if not qdisc.queued or self._links.qdisc_counts(device) == qdisc:
+                break
+        return reading
+
+    def _read(self, device: str, qdisc: QdiscCounts) -> Reading:
         peer: dict[str, int] = {}
         peer_queue_dropped = None
         if device == SENDER:

@@ -11,7 +11,7 @@ from pyroute2.ethtool.ioctl import IoctlEthtool, NotSupportedError
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.rtnl import tcmsg
 
-from labkit.errors import LabError, SettingRefusedError
+from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
 from labkit.units import ETHERNET_HEADER_BYTES
 
 QDISC_KINDS = ("noqueue", "pfifo", "bfifo", "tbf")
@@ -189,13 +189,33 @@ def driver_counters(name: str) -> dict[str, int]:
         device.close()
 
 
-def switch_ipv6_off(proc: Path = Path("/proc")) -> None:
-    """Keep every link of this thread's namespace, those to come as well, free of autoconfiguration's frames.
+def switch_ipv6_off(proc: Path = Path("/proc")) -> bool:
+    """Keep every link of this thread's namespace, to come or there, free of autoconfiguration's frames.
 
-    Not link by link: one whose MTU falls below 1280 loses IPv6, and takes it up again with the namespace's
-    defaults when its MTU rises (addrconf_notify in net/ipv6/addrconf.c). A kernel without IPv6 sends none.
+    A link's own switch is not enough: an MTU below 1280 takes IPv6 off the link, and a larger one brings it
+    back with the namespace's defaults (net/ipv6/addrconf.c, NETDEV_CHANGEMTU).
+
+    Returns
+    -------
+    bool
+        False where the kernel has no IPv6.
+
+    Raises
+    ------
+    CapabilityMissingError
+        The switch cannot be written, as in a container whose /proc/sys is read-only.
     """
-    for scope in ("all", "default"):
-        knob = proc / "sys/net/ipv6/conf" / scope / "disable_ipv6"
-        if knob.exists():
+    knobs = [proc / "sys/net/ipv6/conf" / scope / "disable_ipv6" for scope in ("all", "default")]
+    if not all(knob.exists() for knob in knobs):
+        return False
+    try:
+        for knob in knobs:
             knob.write_text("1")
+    except OSError as refused:
+        raise CapabilityMissingError(
+            f"veth rig: IPv6 cannot be switched off here ({knobs[0].parent.parent} cannot be written), so "
+            "frames of its own would be counted; give the container a writable /proc/sys, or use rig "
+            "'sim:ixgbe'",
+            errno=refused.errno,
+        ) from refused
+    return True

@@ -59,6 +59,11 @@ class Veth:
         for ifindex in (self.ifindex, self.peer_ifindex):
             self.ip.link("set", index=ifindex, mtu=mtu)
 
+    def take_peer_down(self) -> None:
+        """Take the receiving end down, and wait until the sending end's queue has heard of it."""
+        self.ip.link("set", index=self.peer_ifindex, state="down")
+        wait_for_link(self.ip, self.ifindex, ready=False)
+
 
 @contextmanager
 def veth_pair() -> Iterator[Veth]:
@@ -68,22 +73,23 @@ def veth_pair() -> Iterator[Veth]:
         for ifindex in ends:
             ip.link("set", index=ifindex, state="up")
         for ifindex in ends:
-            wait_until_ready(ip, ifindex)
+            wait_for_link(ip, ifindex, ready=True)
         yield Veth(ip, *ends)
 
 
-def wait_until_ready(ip: IPRoute, ifindex: int) -> None:
-    """Wait until frames really leave.
+def wait_for_link(ip: IPRoute, ifindex: int, *, ready: bool) -> None:
+    """Wait until frames really leave, or really do not.
 
-    The kernel turns the transmit queue on some milliseconds after the link came up (net/core/link_watch.c);
-    until then the qdisc is `noop`, which drops every frame and reports success.
+    The kernel turns the transmit queue on and off some milliseconds after the link (net/core/link_watch.c).
+    An idle one has qdisc `noop`, which drops every frame and reports success; before it is off, the veth
+    driver itself refuses them.
     """
     deadline_s = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline_s:
         link = ip.get_links(ifindex)[0]
-        if link.get("operstate") == "UP" and link.get("qdisc") != "noop":
+        if (link.get("operstate") == "UP" and link.get("qdisc") != "noop") is ready:
             return
-    raise TimeoutError(f"interface {ifindex} is not ready after {LIMIT_S} s: {link}")
+    raise TimeoutError(f"interface {ifindex} is not as awaited after {LIMIT_S} s: {link}")
 
 
 def loopback_up() -> int:

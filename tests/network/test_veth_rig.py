@@ -226,6 +226,17 @@ def test_qdisc_reads_back_and_lets_frames_through(
         assert (now.accepted["qdisc"], now.accepted["txqueuelen"]) == ("noqueue", 1000)
 
 
+@pytest.mark.parametrize("sink", ["stack", "ifb"])
+def test_mtu_below_ipv6s_least_and_back_lets_no_stray_frame_out(rig: VethRig, sink: str) -> None:
+    workload = Workload(flow=FLOW, engine="send", sink=sink)
+    rig.run(workload, count=1)
+    for _ in range(4):
+        with rig.applied({"mtu": 1000}):
+            rig.run(workload, count=1)
+        trial = rig.run(workload, duration_s=0.3)
+        assert trial.device_sent == trial.engine_sent, trial.difference_reason
+
+
 def test_settings_are_put_back(rig: VethRig) -> None:
     with (
         pytest.raises(RuntimeError, match="mine"),

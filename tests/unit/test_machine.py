@@ -4,8 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from labkit.errors import CapabilityMissingError
 from labkit.linux.kernel_log import KernelLog
+from labkit.linux.links import switch_ipv6_off
 from labkit.linux.machine import machine_facts, runqueue_wait_ns, softnet_dropped, steal_ns
+
+
+def test_ipv6_is_off_for_links_to_come_absent_or_refused_with_advice(tmp_path: Path) -> None:
+    assert switch_ipv6_off(tmp_path) is False
+    scopes = [tmp_path / "sys/net/ipv6/conf" / scope / "disable_ipv6" for scope in ("all", "default")]
+    for knob in scopes:
+        knob.parent.mkdir(parents=True)
+        knob.write_text("0")
+    assert switch_ipv6_off(tmp_path) is True
+    assert [knob.read_text() for knob in scopes] == ["1", "1"]
+    scopes[1].unlink()
+    scopes[1].mkdir()
+    with pytest.raises(
+        CapabilityMissingError, match=r"IPv6 cannot be switched off here .* writable /proc/sys"
+    ):
+        switch_ipv6_off(tmp_path)
 
 
 def test_missing_files_are_none_not_zero(tmp_path: Path) -> None:
