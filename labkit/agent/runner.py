@@ -100,7 +100,10 @@ def _watch(
     stop: StopFlag,
     wake_fd: int,
 ) -> None:
-    """Send a live sample every `sample_every_ns` until the engine has ended; obey Stop."""
+    """Send a live sample every `sample_every_ns` until the engine has ended or Stop came.
+
+    Nothing behind a Stop is read here: it is the next request.
+    """
     started_ns = time.monotonic_ns()
     next_ns = started_ns + request.sample_every_ns
     while True:
@@ -108,11 +111,12 @@ def _watch(
         message = channel.receive(left_s, wake_fd)
         if isinstance(message, Stop):
             stop.set()
-        elif _readable(wake_fd):
+        if stop.is_set() or _readable(wake_fd):
             return
-        elif time.monotonic_ns() >= next_ns:
+        if time.monotonic_ns() >= next_ns:
             next_ns += request.sample_every_ns
-            channel.send(Live(sample=_sample(host, request, before, progress, started_ns)))
+            sample = _sample(host, request, before, progress, started_ns)
+            channel.send(Live(sample=sample, number=request.number))
 
 
 def _sample(host: VethHost, request: Run, before: Reading, progress: Progress, started_ns: int) -> Sample:

@@ -125,11 +125,16 @@ class VethHost:
         self._originals.append(originals)
         return self._current()
 
-    def restore(self) -> None:
-        """Put back what the newest `apply` changed; nothing to do is nothing done."""
-        if self._originals:
-            originals = self._originals.pop()
+    def restore(self, level: int) -> None:
+        """Put back what every `apply` beyond the first `level` changed; nothing to do is nothing done."""
+        while len(self._originals) > level:
+            originals = self._originals[-1]
             self._write({**self._current(), **originals}, originals)
+            self._originals.pop()
+
+    def forget_originals(self) -> None:
+        """Make what is in force now the state that `restore` leads back to."""
+        self._originals.clear()
 
     def close(self) -> None:
         """Close the sockets; the namespaces end with the process."""

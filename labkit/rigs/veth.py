@@ -131,14 +131,15 @@ class VethRig:
         ``asked`` holds what was asked for; ``accepted`` is everything in force as the kernel reads it back.
         """
         _check_settings(settings)
-        before = self._asked, self._accepted
-        if settings:
-            self._accepted = self._client.apply(dict(settings))
-        self._asked = {**self._asked, **settings}
+        before = self._asked, self._accepted, self._client.level
         try:
+            if settings:
+                self._accepted = self._client.apply(dict(settings))
+            self._asked = {**self._asked, **settings}
             yield Applied(asked=self._asked, accepted=self._accepted, effective=self._accepted)
         finally:
-            self._asked, self._accepted = before
+            # by level, not by count: an interrupt may come before, within or behind apply, and here as well
+            self._asked, self._accepted, self._client.level = before
             if settings:
                 self._client.restore()
 
