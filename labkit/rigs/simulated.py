@@ -23,6 +23,7 @@ from labkit.records import (
 )
 from labkit.rigs import catalog
 from labkit.rigs.base import Applied
+from labkit.rigs.length import check_length
 from labkit.simnic.law import Outcome, interrupt_period_ns, outcome
 from labkit.simnic.profile import Profile
 from labkit.units import (
@@ -72,8 +73,9 @@ class SimulatedRig:
         catalog.check_sink(self.info, workload.sink)
         self._check_batch(workload.batch)
         self._check_frames(workload.flow)
-        if workload.rate_pps is not None and not workload.rate_pps > 0:
-            raise WorkloadError(f"rate_pps {workload.rate_pps}: give a rate above 0, or none for full speed")
+        rate = workload.rate_pps
+        if rate is not None and not (isinstance(rate, int | float) and 0 < rate < math.inf):
+            raise WorkloadError(f"rate_pps {rate!r}: give a rate above 0, or none for full speed")
 
     @contextmanager
     def applied(self, settings: Settings) -> Iterator[Applied]:
@@ -114,7 +116,9 @@ class SimulatedRig:
         drops: a full ring makes pktgen wait, and pktgen hands frames to the driver past any qdisc.
         """
         self.check(workload)
-        _check_length(duration_s, count)
+        check_length(duration_s, count)
+        if count == 0:
+            raise WorkloadError("count 0: give at least one frame")
         full_speed = self.outcome(workload.flow.frame_bytes)
         asked_pps = math.inf if workload.rate_pps is None else workload.rate_pps
         speed_pps = min(asked_pps, full_speed.pps)
@@ -193,8 +197,9 @@ class SimulatedRig:
         return self.profile.driver.rx_usecs.accepted(value)
 
     def _check_batch(self, batch: int | None) -> None:
-        if batch is not None and not 1 <= batch <= 1024:
-            raise WorkloadError(f"batch {batch}: give 1 to 1024")
+        whole = isinstance(batch, int) and not isinstance(batch, bool)
+        if batch is not None and not (whole and 1 <= batch <= 1024):
+            raise WorkloadError(f"batch {batch!r}: give 1 to 1024")
         if batch not in (None, 1):
             raise CapabilityMissingError(
                 f"rig '{self.info.name}': batch {batch} is pktgen's burst, which the law does not cover; "
@@ -231,13 +236,6 @@ class SimulatedRig:
             "sources": self.profile.constants.origins(),
             "full_speed": msgspec.to_builtins(full_speed),
         }
-
-
-def _check_length(duration_s: float, count: int | None) -> None:
-    if not 0 < duration_s < math.inf:
-        raise WorkloadError(f"duration_s {duration_s}: give a time above 0")
-    if count is not None and count < 1:
-        raise WorkloadError(f"count {count}: give at least one frame")
 
 
 def _limiter(asked_pps: float, full_speed: Outcome) -> str | None:

@@ -20,6 +20,7 @@ from labkit.records import Frames, RigInfo, Sample, Scalar, Settings, Traffic, T
 from labkit.rigs import catalog
 from labkit.rigs.assemble import Asked, trial_of
 from labkit.rigs.base import Applied
+from labkit.rigs.length import check_length
 from labkit.rigs.peer_counter import PeerRule, peer_rule
 from labkit.traffic.limits import check_frames
 from labkit.units import NS_PER_S, seconds_to_ns
@@ -152,7 +153,14 @@ class VethRig:
         on_sample: Callable[[Sample], None] | None = None,
         check: bool = True,
     ) -> Trial:
-        """Send once for `duration_s` seconds or `count` frames, whichever ends first, and count."""
+        """Send once for `duration_s` seconds or `count` frames, whichever ends first, and count.
+
+        Raises
+        ------
+        WorkloadError
+            What makes no sense whatever the kernel would say, with ``check=False`` too.
+        """
+        check_length(duration_s, count)
         if check:
             self.check(workload)
         catalog.check_engine(catalog.VETH, workload.engine)
@@ -160,6 +168,7 @@ class VethRig:
         sink, engine = workload.sink or self._sink, choose(workload.engine)
         config = self._config(workload, duration_ns=seconds_to_ns(duration_s), count=count)
         frames = self._table(workload)
+        check_request(engine.name, engine.max_batch, frames, config)
         self._client.load(frames)
         rule = self._peer_rule(frames, sink)
         measured, samples = self._client.run(

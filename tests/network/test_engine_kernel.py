@@ -264,6 +264,7 @@ def test_paced_run_sends_what_the_rate_says(
         assert report.ended_by == "duration"
         assert report.sent == veth.counter("tx_packets")
         assert abs(report.sent - frames) <= max(1, frames // 50)
+        assert report.elapsed_ns == pytest.approx(duration_s * 1e9, rel=0.05)
 
 
 @every_engine

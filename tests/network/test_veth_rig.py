@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -270,6 +271,42 @@ def test_bad_workloads_are_refused_before_anything_is_sent(
         run_trial(rig, workload)
     trial = run_trial(rig, SENDMMSG, count=10, warmup_s=0)
     assert trial.device_sent == 10
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"duration_s": float("nan")},
+        {"duration_s": float("inf")},
+        {"duration_s": 1e300},
+        {"duration_s": "1"},
+        {"count": 2**70},
+        {"count": 1.5},
+        {"workload": Workload(flow=FLOW, engine="sendmmsg", cpu=2**40)},
+        {"workload": Workload(flow=FLOW, engine="sendmmsg", cpu="x")},
+        {"workload": Workload(flow=FLOW, engine="sendmmsg", batch="x")},
+        {"workload": Workload(flow=FLOW, engine="sendmmsg", rate_pps="x")},
+        {"workload": Workload(flow=FLOW, engine="sendmmsg", qdisc_bypass=3)},
+    ],
+)
+def test_no_odd_value_reaches_the_agent(rig: VethRig, asked: dict[str, Any], check: bool) -> None:
+    with pytest.raises(WorkloadError):
+        rig.run(**{"workload": SENDMMSG, **asked}, check=check)
+    assert rig.run(SENDMMSG, count=10).device_sent == 10
+
+
+@pytest.mark.parametrize("rate_pps", [5.0, 50.0])
+def test_slow_rates_come_out_as_asked_however_the_run_ends(rig: VethRig, rate_pps: float) -> None:
+    slow = Workload(flow=FLOW, engine="sendmmsg", rate_pps=rate_pps)
+    for length in ({"duration_s": 0.4}, {"duration_s": 60, "count": int(rate_pps * 0.4)}):
+        assert rig.run(slow, **length).pps == pytest.approx(rate_pps, rel=0.02)
+
+
+def test_run_shorter_than_a_frames_slot_is_marked(rig: VethRig) -> None:
+    trial = rig.run(Workload(flow=FLOW, engine="sendmmsg", rate_pps=0.1), duration_s=0.1)
+    assert trial.device_sent == 1
+    assert "rate-missed" in trial.marks
 
 
 def test_paced_run_reaches_the_asked_rate(rig: VethRig) -> None:

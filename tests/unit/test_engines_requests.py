@@ -54,6 +54,18 @@ def test_send_takes_one_frame_a_call(name: str, batch: int) -> None:
         ({"rate_pps": float("nan")}, "rate nan pps"),
         ({"rate_pps": float("inf")}, "rate inf pps"),
         ({"ifindex": 0}, "interface number 0"),
+        ({"ifindex": 2**31}, "interface number 2147483648"),
+        ({"count": 2**63}, "count 9223372036854775808"),
+        ({"duration_ns": 2**63 - 1}, "duration 9223372036854775807 ns"),
+        ({"cpu": -1}, "CPU -1"),
+        ({"cpu": 2**31}, "CPU 2147483648"),
+        ({"batch": "1"}, "batch '1': give a whole number"),
+        ({"batch": True}, "batch True: give a whole number"),
+        ({"count": 1.5}, "count 1.5: give a whole number"),
+        ({"duration_ns": 1e9}, "duration_ns 1000000000.0: give a whole number"),
+        ({"rate_pps": "fast"}, "rate_pps 'fast': give a number"),
+        ({"cpu": 0.0}, "cpu 0.0: give a whole number"),
+        ({"qdisc_bypass": 3}, "qdisc_bypass 3: give true or false"),
     ],
 )
 def test_request_without_sense_is_refused(engine: Engine, asked: dict[str, object], words: str) -> None:
