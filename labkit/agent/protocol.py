@@ -135,14 +135,24 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     peer: dict[str, int]
     peer_queue_dropped: int | None
     qdisc_dropped: int | None
+    qdisc_queued: int | None
     softnet_dropped: int | None
 
 
 class Measured(Message, frozen=True, kw_only=True):
-    """Agent: one run, raw."""
+    """Agent: one run, raw.
+
+    Attributes
+    ----------
+    at_end : dict of str to int
+        Device counters as the engine ended; what `after` has more left a queue later.
+    settled : bool
+        Whether the queue was empty and two reads in a row agreed in the end.
+    """
 
     report: EngineReport
     before: Reading
+    at_end: dict[str, int]
     after: Reading
     settled: bool
     carrier: bool

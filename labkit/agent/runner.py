@@ -62,6 +62,8 @@ def run_once(channel: Channel, host: VethHost, frames: Frames, request: Run, log
     stop, progress = StopFlag(), Progress()
     log.warnings()
     stolen_before = steal_ns(cpu)
+    if host.empty_queue(request.sink):
+        _settled(host, request.sink)
     before = host.read(request.sink)
     with _eventfd() as wake_fd:
         thread = _Engine(lambda: engine.run(frames, config, stop, progress), wake_fd)
@@ -76,11 +78,13 @@ def run_once(channel: Channel, host: VethHost, frames: Frames, request: Run, log
         raise thread.failure
     if thread.report is None:
         raise RuntimeError("the engine's thread ended without a report")
+    at_end, _ = host.read_links(request.sink)
     after, settled = _settled(host, request.sink)
     stolen_after = steal_ns(cpu)
     return Measured(
         report=thread.report,
         before=before,
+        at_end=at_end,
         after=after,
         settled=settled,
         carrier=host.look(request.sink).link.carrier,
@@ -134,13 +138,14 @@ def _sample(host: VethHost, request: Run, before: Reading, progress: Progress, s
 
 
 def _settled(host: VethHost, sink: str) -> tuple[Reading, bool]:
-    """Counters once two reads agree, within 100 ms; whether they did."""
+    """Counters once the queue is empty and two reads agree, within 100 ms; whether it came to that."""
     deadline = time.monotonic_ns() + SETTLE_NS
     last = host.read(sink)
     while time.monotonic_ns() < deadline:
         time.sleep(SETTLE_STEP_S)
         now = host.read(sink)
-        if now.device == last.device and now.peer == last.peer and now.qdisc_dropped == last.qdisc_dropped:
+        same = now.device == last.device and now.peer == last.peer and now.qdisc_dropped == last.qdisc_dropped
+        if same and not now.qdisc_queued:
             return now, True
         last = now
     return last, False

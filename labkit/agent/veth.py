@@ -82,7 +82,7 @@ class VethHost:
     def read(self, sink: str) -> Reading:
         """Raw counters now."""
         device = self._device(sink)
-        qdisc_dropped = self._links.qdisc_dropped(device)
+        qdisc_dropped, qdisc_queued = self._links.qdisc_counts(device)
         peer: dict[str, int] = {}
         peer_queue_dropped = None
         if device == SENDER:
@@ -98,8 +98,17 @@ class VethHost:
             peer=peer,
             peer_queue_dropped=peer_queue_dropped,
             qdisc_dropped=qdisc_dropped,
+            qdisc_queued=qdisc_queued,
             softnet_dropped=softnet_dropped(),
         )
+
+    def empty_queue(self, sink: str) -> bool:
+        """Throw away what the run before left in the queue; False when there was nothing."""
+        device = self._device(sink)
+        _, queued = self._links.qdisc_counts(device)
+        if queued:
+            self._links.set_qdisc(device, self._links.qdisc(device))
+        return queued > 0
 
     def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:
         """Device and peer link counters alone: what a live sample can afford."""

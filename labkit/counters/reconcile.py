@@ -12,6 +12,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     engine_refused: int
     partial_returns: int
     qdisc_dropped: int | None
+    qdisc_queued: int | None
     device_sent: int | None
     device_dropped: int | None
     peer_received: int | None
@@ -32,6 +33,8 @@ def reconciled(counts: Counts) -> bool | None:
         or counts.peer_dropped is None
     ):
         return None
+    if counts.qdisc_queued:
+        return False  # still on their way, so the counters were read at different moments of their journey
     below = counts.device_sent + counts.qdisc_dropped + counts.device_dropped
     return (
         counts.engine_sent <= below <= counts.engine_sent + counts.engine_refused + counts.partial_returns
@@ -86,7 +89,9 @@ def _below_engine(counts: Counts, carrier: bool | None) -> list[str]:
     if counts.device_sent is None:
         reasons.append("not verified at the device")
         return reasons
-    explained = (counts.qdisc_dropped or 0) + (counts.device_dropped or 0)
+    if counts.qdisc_queued:
+        reasons.append(f"{counts.qdisc_queued} still in the queue when counting ended")
+    explained = (counts.qdisc_dropped or 0) + (counts.device_dropped or 0) + (counts.qdisc_queued or 0)
     # what was refused may show up as dropped below, so drops explain at most what the engine lacks
     missing = counts.engine_sent - counts.device_sent
     if missing > explained:

@@ -111,13 +111,16 @@ class Links:
         limit = options.get("limit") if isinstance(options, dict) and kind in {"pfifo", "bfifo"} else None
         return Qdisc(kind=kind, limit=None if limit is None else int(limit))
 
-    def qdisc_dropped(self, name: str) -> int:
-        """Packets that the root qdisc dropped since it was added; 0 for noqueue, which keeps none to drop."""
+    def qdisc_counts(self, name: str) -> tuple[int, int]:
+        """Packets that the root qdisc dropped since it was added, and packets in it now.
+
+        Both are 0 for noqueue, which keeps none to drop.
+        """
         found = self._root(name)
         if found is None or found.get_attr("TCA_KIND") == "noqueue":
-            return 0
+            return 0, 0
         stats = found.get_attr("TCA_STATS2").get_attr("TCA_STATS_QUEUE")
-        return int(stats["drops"])
+        return int(stats["drops"]), int(stats["qlen"])
 
     def set_qdisc(self, name: str, qdisc: Qdisc) -> None:
         """Replace the root qdisc."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,7 +23,7 @@ from labkit.errors import (
     WorkloadError,
 )
 from labkit.experiment.trial import run_trial
-from labkit.records import Sample, Workload
+from labkit.records import Sample, Trial, Workload
 from labkit.rigs.veth import VethRig
 from labkit.traffic.flows import Flow, udp_flow
 from labkit.traffic.table import FrameTable
@@ -29,6 +31,12 @@ from labkit.traffic.table import FrameTable
 pytestmark = pytest.mark.network
 FLOW = udp_flow(frame_bytes=60, flows=16)
 SENDMMSG = Workload(flow=FLOW, engine="sendmmsg")
+SPIN = """
+import os, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+print("spinning", flush=True)
+while os.getppid() != 1: pass
+"""
 
 
 class GivenFrames:
@@ -185,6 +193,46 @@ def test_full_qdisc_drops_are_counted_and_named(rig: VethRig) -> None:
     assert trial.limiter == "qdisc"
     assert trial.settings_accepted["qdisc"] == "tbf"
     assert (bypassed.engine_sent, bypassed.device_sent, bypassed.qdisc_dropped) == (64, 64, 0)
+
+
+SLOW_QUEUE = {"qdisc": "tbf", "qdisc_rate_bps": 8_000_000, "qdisc_limit": 2_000_000}
+"""Takes 16 000 frames/s of 60 bytes, and holds two seconds of them."""
+
+
+@pytest.mark.parametrize("sink", ["stack", "ifb"])
+def test_frames_left_in_a_queue_mark_their_run_and_stay_out_of_the_next(rig: VethRig, sink: str) -> None:
+    with rig.applied(SLOW_QUEUE):
+        left = rig.run(Workload(flow=FLOW, engine="sendmmsg", sink=sink), duration_s=0.2)
+        assert "unsettled" in left.marks
+        assert left.reconciled is (False if sink == "stack" else None)
+        assert "still in the queue" in str(left.difference_reason)
+        after = rig.run(Workload(flow=FLOW, engine="sendmmsg", sink=sink), count=10)
+        assert (after.engine_sent, after.device_sent) == (10, 10)
+
+
+def test_frames_that_leave_a_queue_behind_the_senders_end_mark_the_run(rig: VethRig) -> None:
+    with rig.applied({**SLOW_QUEUE, "qdisc_limit": 40_000}):
+        trial = rig.run(SENDMMSG, duration_s=0.2)
+    assert trial.reconciled is True
+    assert "unsettled" in trial.marks
+    assert "unsettled" not in rig.run(SENDMMSG, duration_s=0.2).marks
+
+
+def test_spinner_is_noticed_beside_a_queue_too(rig: VethRig) -> None:
+    measured: list[Trial] = []
+    cpu = max(os.sched_getaffinity(0))
+    spinner = subprocess.Popen([sys.executable, "-c", SPIN, str(cpu)], stdout=subprocess.PIPE)
+    try:
+        assert spinner.stdout is not None
+        assert spinner.stdout.readline() == b"spinning\n"
+        with rig.applied({"qdisc": "pfifo"}):
+            measured.append(rig.run(SENDMMSG, duration_s=0.3))
+    finally:
+        spinner.kill()
+        spinner.wait()
+        if spinner.stdout is not None:
+            spinner.stdout.close()
+    assert "cpu-shared" in measured[0].marks
 
 
 @pytest.mark.parametrize(

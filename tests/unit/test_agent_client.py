@@ -43,7 +43,9 @@ from labkit.traffic.table import FrameTable
 
 WATCHED = {client_module.__file__, line_module.__file__}
 FRAMES = FrameTable.of([bytes(60)])
-READING = Reading(device={}, peer={}, peer_queue_dropped=None, qdisc_dropped=None, softnet_dropped=None)
+READING = Reading(
+    device={}, peer={}, peer_queue_dropped=None, qdisc_dropped=None, qdisc_queued=None, softnet_dropped=None
+)
 MEASURED = Measured(
     report=EngineReport(
         sent=1,
@@ -60,6 +62,7 @@ MEASURED = Measured(
         ended_by="count",
     ),
     before=READING,
+    at_end={},
     after=READING,
     settled=True,
     carrier=True,

@@ -12,6 +12,7 @@ CLEAN = Counts(
     engine_refused=0,
     partial_returns=0,
     qdisc_dropped=0,
+    qdisc_queued=0,
     device_sent=1000,
     device_dropped=0,
     peer_received=1000,
@@ -40,6 +41,12 @@ def test_frames_that_vanish_between_device_and_peer_come_out_unreconciled() -> N
     lossy = counts(peer_received=990)
     assert reconciled(lossy) is False
     assert reason(lossy) == "10 vanished between device and peer"
+
+
+def test_frames_still_in_the_queue_are_never_reconciled_and_named() -> None:
+    left = counts(device_sent=900, peer_received=900, qdisc_queued=100)
+    assert reconciled(left) is False
+    assert reason(left) == "100 still in the queue when counting ended"
 
 
 def test_peer_drops_are_reconciled_with_a_reason() -> None:
