@@ -10,6 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -148,6 +149,21 @@ def shared_cpu_is_marked(rig: VethRig) -> bool:
 def test_spinner_on_the_same_cpu_is_noticed() -> None:
     with VethRig() as rig:
         assert shared_cpu_is_marked(rig)
+
+
+def test_agent_that_stood_still_beyond_the_runs_end_is_noticed() -> None:
+    thaws: list[threading.Timer] = []
+
+    def freeze(_: Sample) -> None:
+        if not thaws:
+            thaws.append(threading.Timer(0.5, os.kill, (agent_pid(rig), signal.SIGCONT)))
+            os.kill(agent_pid(rig), signal.SIGSTOP)
+            thaws[0].start()
+
+    with VethRig() as rig:
+        trial = rig.run(SENDMMSG, duration_s=0.3, on_sample=freeze)
+    assert trial.reconciled is True
+    assert "cpu-shared" in trial.marks
 
 
 @pytest.mark.soak
