@@ -14,7 +14,7 @@ from labkit.engines.choose import choose
 from labkit.engines.reference import twins
 from labkit.errors import LabError, WorkloadError
 from labkit.traffic.table import FrameTable
-from tests.network.private import Veth, in_private_network, veth_pair
+from tests.network.private import Veth, in_private_network, take_peer_down, veth_pair
 
 pytestmark = pytest.mark.network
 
@@ -140,7 +140,7 @@ def test_bypass_goes_past_the_full_queue(name: str) -> None:
 @in_private_network
 def test_peer_down_looks_sent_through_the_qdisc(name: str) -> None:
     with veth_pair() as veth:
-        veth.ip.link("set", index=veth.peer_ifindex, state="down")
+        take_peer_down(veth)
         report = send(name, veth, [frame(60)], count=4)
         assert (report.sent, report.refused) == (4, 0)
         assert veth.counter("tx_packets") == 0
@@ -151,7 +151,7 @@ def test_peer_down_looks_sent_through_the_qdisc(name: str) -> None:
 @in_private_network
 def test_peer_down_refuses_with_bypass(name: str) -> None:
     with veth_pair() as veth:
-        veth.ip.link("set", index=veth.peer_ifindex, state="down")
+        take_peer_down(veth)
         report = send(name, veth, [frame(60)], count=4, qdisc_bypass=True)
         assert (report.sent, report.refused_by_errno, report.ended_by) == (0, {"ENOBUFS": 4}, "count")
 
