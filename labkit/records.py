@@ -20,7 +20,9 @@ Settings: TypeAlias = Mapping[str, Scalar]
 """Settings by ethtool's word in snake case; what is not named is not touched."""
 
 Privilege: TypeAlias = Literal["root", "userns", "sudo", "none"]
-Mark: TypeAlias = Literal["cpu-shared", "kernel-log", "rate-missed", "no-carrier", "nothing-sent"]
+Mark: TypeAlias = Literal[
+    "cpu-shared", "kernel-log", "rate-missed", "no-carrier", "nothing-sent", "unsettled"
+]
 
 SETTING_NAMES: Final = frozenset(
     "tx_ring rx_ring rx_usecs tx_usecs rx_frames tx_frames adaptive_rx adaptive_tx channels "

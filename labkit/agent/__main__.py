@@ -18,9 +18,17 @@ def main() -> None:
     os.dup2(2, 1)
     log = KernelLog()
     try:
-        Server(Channel(0, private_out, Request), log).serve()
+        Server(Channel(0, private_out, Request, life_fd=_client_life()), log).serve()
     finally:
         log.close()
+
+
+def _client_life() -> int | None:
+    """Descriptor that tells when the client's process ends; None where the kernel or a policy has none."""
+    try:
+        return os.pidfd_open(os.getppid())
+    except OSError:
+        return None
 
 
 if __name__ == "__main__":

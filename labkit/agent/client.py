@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import threading
+import os
 import time
+import weakref
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-import labkit.errors
+import msgspec
+
+from labkit.agent.answers import M, expected
+from labkit.agent.line import Line
 from labkit.agent.protocol import (
     PROTOCOL_VERSION,
-    Answer,
     Applied,
     Apply,
-    Channel,
     Closed,
     Done,
-    Failed,
     Hello,
     Live,
     Load,
@@ -35,9 +36,6 @@ from labkit.records import Frames, Sample, Scalar
 
 ANSWER_WITHIN_S = 10.0
 """Longest silence of a healthy agent; during a run it comes on top of the run's own length."""
-STOP_WITHIN_S = 2.0
-
-M = TypeVar("M", bound=Message)
 
 
 class Process(Protocol):
@@ -69,6 +67,14 @@ class Process(Protocol):
 class AgentClient:
     """Requests to one agent; one at a time, `stop` from any thread.
 
+    An interrupt (Ctrl-C) may come at any instruction: answers carry their request's number, so one that
+    nobody waited for is passed over, and what an interrupted request left undone goes before the next.
+
+    Attributes
+    ----------
+    level : int
+        How many settings changes should be in force; `restore` undoes those beyond.
+
     Raises
     ------
     AgentLostError
@@ -79,12 +85,16 @@ class AgentClient:
 
     def __init__(self, process: Process) -> None:
         self._process = process
-        self._channel = Channel(process.read_fd, process.write_fd, Answer)
-        self._busy = threading.Lock()
-        self._sending = threading.Lock()
+        self._line = Line(process.read_fd, process.write_fd)
+        self._end = weakref.finalize(self, _end, self._line, process, os.getpid())
+        self._owner_pid = os.getpid()
+        self._turns: list[object] = []
+        self._number = 0
+        self.level = 0
+        self._level_at_agent = 0
+        self._sending = False
         self._samples: list[Sample] = []
         self._lost = False
-        self._closed = False
         self._loaded: Frames | None = None
         try:
             self._greet()
@@ -104,16 +114,23 @@ class AgentClient:
         return self._ask(Look(sink=sink), Opened)
 
     def apply(self, settings: dict[str, Scalar]) -> dict[str, Scalar]:
-        """Turn settings; everything in force as read back. The agent keeps the originals until `restore`."""
-        return self._ask(Apply(settings=settings), Applied).accepted
+        """Turn settings, one level up; everything in force as read back.
+
+        The agent keeps the originals until `restore`.
+        """
+        accepted = self._ask(Apply(settings=settings), Applied).accepted
+        self.level += 1
+        return accepted
 
     def restore(self) -> None:
-        """Put back what the newest `apply` changed."""
-        self._ask(Restore(), Done)
+        """Put back what every `apply` beyond `level` changed; with a lost or closed agent it is gone."""
+        if not (self._lost or self.closed):
+            self._ask(Restore(level=self.level), Done)
 
     def load(self, frames: Frames) -> None:
         """Hand over the frames of the runs to come; the same table again costs nothing."""
         if frames is not self._loaded:
+            self._loaded = None
             self._ask(Load(block=frames.block, offsets=frames.offsets, lengths=frames.lengths), Done)
             self._loaded = frames
 
@@ -122,62 +139,116 @@ class AgentClient:
     ) -> tuple[Measured, tuple[Sample, ...]]:
         """Send the loaded frames once; the raw measurement and its live samples.
 
-        Ctrl-C stops the engine, waits for its end, and goes on as KeyboardInterrupt.
+        Whatever interrupts it (Ctrl-C, an error in `on_sample`) stops the engine, waits for its end, and
+        goes on.
         """
-        with self._turn():
-            self._samples = []
-            self._send(request)
-            deadline = time.monotonic() + longest_s + ANSWER_WITHIN_S
-            try:
-                return self._finish(deadline, on_sample), tuple(self._samples)
-            except KeyboardInterrupt:
-                self.stop()
-                self._finish(time.monotonic() + STOP_WITHIN_S, None)
-                raise
+        measured = self._ask(request, Measured, longest_s=longest_s, on_sample=on_sample)
+        return measured, tuple(self._samples)
 
     def stop(self) -> None:
         """End the run in progress; harmless when there is none."""
-        if not (self._closed or self._lost):
-            self._send(Stop())
+        if not (self.closed or self._lost):
+            self._line.send(Stop())
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return not self._end.alive
 
     def close(self) -> None:
         """End the agent and with it all that it owns; harmless twice."""
-        if not self._closed:
-            self._closed = True
-            self._process.end()
+        self._end()
 
     def _greet(self) -> None:
         spoken = self._ask(Hello(version=PROTOCOL_VERSION), Welcome).version
         if spoken != PROTOCOL_VERSION:
             raise LabError(f"agent speaks protocol {spoken}, not {PROTOCOL_VERSION}: run `make setup`")
 
-    def _finish(self, deadline: float, on_sample: Callable[[Sample], None] | None) -> Measured:
+    def _ask(
+        self,
+        request: Message,
+        kind: type[M],
+        *,
+        longest_s: float = 0.0,
+        on_sample: Callable[[Sample], None] | None = None,
+    ) -> M:
+        self._check_usable()
+        turn = object()
+        try:
+            self._turns.append(turn)
+            if self._turns[0] is not turn:
+                raise RigBusyError("the rig is busy with another run; stop it, or wait for its end")
+            self._catch_up(request)
+            return self._exchange(request, kind, longest_s, on_sample)
+        finally:
+            # in line, not in a method: an interrupt comes at calls' ends, and this must not be missed
+            if turn in self._turns:
+                self._turns.remove(turn)
+
+    def _catch_up(self, request: Message) -> None:
+        """Do what an interrupted request left undone: an engine to stop, settings to put back."""
+        if self._sending:
+            self._end_run()
+        if self._level_at_agent > self.level and not isinstance(request, Restore):
+            self._exchange(Restore(level=self.level), Done)
+
+    def _exchange(
+        self,
+        request: Message,
+        kind: type[M],
+        longest_s: float = 0.0,
+        on_sample: Callable[[Sample], None] | None = None,
+    ) -> M:
+        self._samples = []
+        self._number = number = self._number + 1
+        numbered = msgspec.structs.replace(request, number=number)
+        if isinstance(request, Apply):
+            self._level_at_agent = self.level + 1
+        if not isinstance(request, Run):
+            self._line.send(numbered)
+            answer = self._answer(number, time.monotonic() + ANSWER_WITHIN_S, None)
+        else:
+            try:
+                self._sending = True
+                self._line.send(numbered)
+                answer = self._answer(number, time.monotonic() + longest_s + ANSWER_WITHIN_S, on_sample)
+                self._sending = False
+            except BaseException:
+                self._end_run()
+                raise
+        if isinstance(request, Restore) and isinstance(answer, Done):
+            self._level_at_agent = request.level
+        return expected(answer, kind)
+
+    def _end_run(self) -> None:
+        """Stop the engine and wait until the agent answers again."""
+        if not (self._lost or self.closed):
+            self._line.send(Stop())
+            self._number = number = self._number + 1
+            self._line.send(Hello(version=PROTOCOL_VERSION, number=number))
+            self._answer(number, time.monotonic() + ANSWER_WITHIN_S, None)
+            self._sending = False
+
+    def _answer(self, number: int, deadline: float, on_sample: Callable[[Sample], None] | None) -> Message:
+        """Answer to request `number`; its live samples are kept, and older answers passed over."""
         while True:
             answer = self._receive(deadline)
-            if isinstance(answer, Live):
-                self._samples.append(answer.sample)
-                if on_sample is not None:
-                    on_sample(answer.sample)
-            else:
-                return _expected(answer, Measured)
-
-    def _ask(self, request: Message, kind: type[M]) -> M:
-        with self._turn():
-            self._samples = []
-            self._send(request)
-            return _expected(self._receive(time.monotonic() + ANSWER_WITHIN_S), kind)
-
-    def _send(self, message: Message) -> None:
-        try:
-            with self._sending:
-                self._channel.send(message)
-        except Closed as gone:
-            raise self._gone() from gone
+            if answer.number != number:
+                continue
+            if not isinstance(answer, Live):
+                return answer
+            self._samples.append(answer.sample)
+            if on_sample is not None:
+                on_sample(answer.sample)
 
     def _receive(self, deadline: float) -> Message:
         try:
-            answer = self._channel.receive(max(0.0, deadline - time.monotonic()))
+            answer = self._line.receive(max(0.0, deadline - time.monotonic()))
+            while answer is None and time.monotonic() < deadline:
+                answer = self._line.receive(max(0.0, deadline - time.monotonic()))
         except Closed as gone:
+            if self.closed:
+                raise LabError("the rig was closed in the middle of this; open it again") from gone
             raise self._gone() from gone
         if answer is None:
             self._lost = True
@@ -198,41 +269,19 @@ class AgentClient:
             stderr_tail=self._process.last_words(),
         )
 
-    def _turn(self) -> _Turn:
-        if self._closed:
+    def _check_usable(self) -> None:
+        if os.getpid() != self._owner_pid:
+            raise LabError(
+                f"this rig belongs to process {self._owner_pid}; a forked process opens one of its own"
+            )
+        if self.closed:
             raise LabError("this rig is closed; open it again with labkit.rig(...)")
         if self._lost:
             raise self._gone()
-        return _Turn(self._busy)
 
 
-class _Turn:
-    """Holds the agent for one request; a second thread is told that it is busy."""
-
-    def __init__(self, lock: threading.Lock) -> None:
-        self._lock = lock
-
-    def __enter__(self) -> None:
-        if not self._lock.acquire(blocking=False):
-            raise RigBusyError("the rig is busy with another run; stop it, or wait for its end")
-
-    def __exit__(self, *exc: object) -> None:
-        self._lock.release()
-
-
-def _expected(answer: Message, kind: type[M]) -> M:
-    if isinstance(answer, Failed):
-        raise _error(answer)
-    if not isinstance(answer, kind):
-        raise LabError(
-            f"agent answered {type(answer).__name__} where {kind.__name__} was due; run `make setup`"
-        )
-    return answer
-
-
-def _error(failed: Failed) -> LabError:
-    """The error of that name with the kernel's words; an unknown name is a plain LabError."""
-    kind = getattr(labkit.errors, failed.kind, LabError)
-    if not (isinstance(kind, type) and issubclass(kind, LabError)) or kind is AgentLostError:
-        kind = LabError
-    return kind(failed.message, errno=failed.errno, kernel_text=failed.kernel_text)
+def _end(line: Line, process: Process, owner_pid: int) -> None:
+    """End the agent; a forked process leaves its parent's alone."""
+    if os.getpid() == owner_pid:
+        line.close()
+        process.end()

@@ -1,6 +1,7 @@
 """Typed messages between the notebook's process and its agent: length-prefixed MessagePack on a byte stream.
 
 No message carries a path, a command or a pickled object. The first message each way states the version.
+A message of length 0 ends the stream, whoever else still holds its descriptors.
 """
 
 from __future__ import annotations
@@ -18,13 +19,25 @@ from labkit.errors import LabError
 from labkit.linux.links import LinkFacts
 from labkit.records import Privilege, Sample, Scalar
 
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 MAX_MESSAGE_BYTES: Final = 1 << 28
 _PREFIX = struct.Struct("!I")
+END: Final = _PREFIX.pack(0)
+"""The last bytes of a stream."""
+LONGEST_WAIT_S = 3600.0
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Base of all messages; the class name travels as its tag."""
+    """Base of all messages; the class name travels as its tag.
+
+    Attributes
+    ----------
+    number : int
+        Which request this is, or which one it answers: the answer to a request that its asker gave up
+        (Ctrl-C) must not pass for the answer to the next one.
+    """
+
+    number: int = 0
 
 
 class Hello(Message, frozen=True, kw_only=True):
@@ -62,7 +75,9 @@ class Apply(Message, frozen=True, kw_only=True):
 
 
 class Restore(Message, frozen=True, kw_only=True):
-    """Client: put back what the last Apply changed. Answer: Done."""
+    """Client: put back what every Apply beyond the first `level` changed. Answer: Done."""
+
+    level: int
 
 
 class Run(Message, frozen=True, kw_only=True):
@@ -125,10 +140,19 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(Message, frozen=True, kw_only=True):
-    """Agent: one run, raw."""
+    """Agent: one run, raw.
+
+    Attributes
+    ----------
+    at_end : dict of str to int
+        Device counters as the engine ended; what `after` has more left a queue later.
+    settled : bool
+        Whether the queue was empty and two reads in a row agreed in the end.
+    """
 
     report: EngineReport
     before: Reading
+    at_end: dict[str, int]
     after: Reading
     settled: bool
     carrier: bool
@@ -164,11 +188,15 @@ class Channel:
         Ends of the byte stream; owned by the caller.
     incoming : type
         Union of the messages that may arrive.
+    life_fd : int or None
+        Becomes readable when the other side's process has ended (a pidfd): a process that it forked may
+        still hold the stream open.
     """
 
-    def __init__(self, read_fd: int, write_fd: int, incoming: object) -> None:
+    def __init__(self, read_fd: int, write_fd: int, incoming: object, *, life_fd: int | None = None) -> None:
         self._read_fd = read_fd
         self._write_fd = write_fd
+        self._life_fd = life_fd
         self._decoder = msgspec.msgpack.Decoder(incoming)
         self._encoder = msgspec.msgpack.Encoder()
         self._buffer = bytearray()
@@ -183,13 +211,21 @@ class Channel:
         Closed
             The other side is gone.
         """
+        self.write(self.encode(message))
+
+    def encode(self, message: Message) -> bytes:
+        """Bytes of one whole message; a LabError says when it is too long."""
         body = self._encoder.encode(message)
         if len(body) > MAX_MESSAGE_BYTES:
             raise LabError(
                 f"message of {len(body)} bytes to the agent is over the limit of {MAX_MESSAGE_BYTES}; "
                 f"send fewer or shorter frames"
             )
-        rest = memoryview(_PREFIX.pack(len(body)) + body)
+        return _PREFIX.pack(len(body)) + body
+
+    def write(self, encoded: bytes) -> None:
+        """Write what `encode` gave, or `END`."""
+        rest = memoryview(encoded)
         while rest:
             try:
                 rest = rest[os.write(self._write_fd, rest) :]
@@ -210,16 +246,27 @@ class Channel:
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while (message := self._whole()) is None:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            waited = [self._read_fd] if wake_fd is None else [self._read_fd, wake_fd]
-            ready, _, _ = select.select(waited, [], [], left)
+            left_s = LONGEST_WAIT_S if deadline is None else max(0.0, deadline - time.monotonic())
+            ready = self._wait(min(left_s, LONGEST_WAIT_S), wake_fd)
             if self._read_fd not in ready:
-                return None
+                if self._life_fd in ready:
+                    raise Closed
+                if ready or (deadline is not None and time.monotonic() >= deadline):
+                    return None
+                continue
             piece = os.read(self._read_fd, 1 << 20)
             if not piece:
                 raise Closed
             self._buffer += piece
         return message
+
+    def _wait(self, wait_s: float, wake_fd: int | None) -> set[int]:
+        """Descriptors that are readable (or ended) within `wait_s`; any number, which select() cannot."""
+        poll = select.poll()
+        for descriptor in (self._read_fd, self._life_fd, wake_fd):
+            if descriptor is not None:
+                poll.register(descriptor, select.POLLIN)
+        return {descriptor for descriptor, _ in poll.poll(wait_s * 1000)}
 
     def _whole(self) -> Message | None:
         if len(self._buffer) < _PREFIX.size:
@@ -227,6 +274,8 @@ class Channel:
         (length,) = _PREFIX.unpack_from(self._buffer)
         if length > MAX_MESSAGE_BYTES:
             raise LabError(f"agent protocol: a message of {length} bytes was announced; the stream is broken")
+        if length == 0:
+            raise Closed
         end = _PREFIX.size + length
         if len(self._buffer) < end:
             return None

@@ -64,7 +64,8 @@ def run_once(channel: Channel, host: VethHost, frames: Frames, request: Run, log
     stop, progress = StopFlag(), Progress()
     log.warnings()
     stolen_before = steal_ns(cpu)
-    host.empty_queue(request.sink)
+    if host.empty_queue(request.sink):
+        _settled(host, request.sink)
     before = host.read(request.sink)
     with _eventfd() as wake_fd:
         thread = _Engine(lambda: engine.run(frames, config, stop, progress), wake_fd)
@@ -79,11 +80,13 @@ def run_once(channel: Channel, host: VethHost, frames: Frames, request: Run, log
         raise thread.failure
     if thread.report is None:
         raise RuntimeError("the engine's thread ended without a report")
+    at_end, _ = host.read_links(request.sink)
     after, settled = _settled(host, request.sink)
     stolen_after = steal_ns(cpu)
     return Measured(
         report=thread.report,
         before=before,
+        at_end=at_end,
         after=after,
         settled=settled,
         carrier=host.look(request.sink).link.carrier,
@@ -103,7 +106,10 @@ def _watch(
     stop: StopFlag,
     wake_fd: int,
 ) -> None:
-    """Send a live sample every `sample_every_ns` until the engine has ended; obey Stop."""
+    """Send a live sample every `sample_every_ns` until the engine has ended or Stop came.
+
+    Nothing behind a Stop is read here: it is the next request.
+    """
     started_ns = time.monotonic_ns()
     next_ns = started_ns + request.sample_every_ns
     while True:
@@ -111,11 +117,12 @@ def _watch(
         message = channel.receive(left_s, wake_fd)
         if isinstance(message, Stop):
             stop.set()
-        elif _readable(wake_fd):
+        if stop.is_set() or _readable(wake_fd):
             return
-        elif time.monotonic_ns() >= next_ns:
+        if time.monotonic_ns() >= next_ns:
             next_ns += request.sample_every_ns
-            channel.send(Live(sample=_sample(host, request, before, progress, started_ns)))
+            sample = _sample(host, request, before, progress, started_ns)
+            channel.send(Live(sample=sample, number=request.number))
 
 
 def _sample(host: VethHost, request: Run, before: Reading, progress: Progress, started_ns: int) -> Sample:
@@ -135,7 +142,7 @@ def _sample(host: VethHost, request: Run, before: Reading, progress: Progress, s
 
 
 def _settled(host: VethHost, sink: str) -> tuple[Reading, bool]:
-    """Counters once two reads agree and no frame waits in the qdisc, within 100 ms; whether they did."""
+    """Counters once the queue is empty and two reads agree, within 100 ms; whether it came to that."""
     deadline = time.monotonic_ns() + SETTLE_NS
     last = host.read(sink)
     while time.monotonic_ns() < deadline:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+import msgspec
+
 from labkit.agent.protocol import (
     PROTOCOL_VERSION,
     Applied,
@@ -84,7 +86,7 @@ class Server:
             what = f"{type(asked).__name__} in the agent: {refused.strerror or refused}"
             answer = Failed(kind="LabError", message=what, errno=refused.errno, kernel_text=None)
         if answer is not None:
-            self._channel.send(answer)
+            self._channel.send(msgspec.structs.replace(answer, number=asked.number))
 
     def _hello(self, asked: Hello) -> Message:
         if asked.version != PROTOCOL_VERSION:
@@ -101,14 +103,15 @@ class Server:
         self._host.build(peer_carrier=asked.peer_carrier)
         if asked.settings:
             self._host.apply(asked.settings)
+            self._host.forget_originals()
         return self._host.look("stack")
 
     def _load(self, asked: Load) -> Message:
         self._frames = FrameTable(asked.block, asked.offsets, asked.lengths)
         return Done()
 
-    def _restore(self, _: Restore) -> Message:
-        self._rig().restore()
+    def _restore(self, asked: Restore) -> Message:
+        self._rig().restore(asked.level)
         return Done()
 
     def _run(self, asked: Run) -> Message:

@@ -113,11 +113,13 @@ class VethHost:
             softnet_dropped=softnet_dropped(),
         )
 
-    def empty_queue(self, sink: str) -> None:
-        """Throw away what an earlier run left in the qdisc: it would be counted during the next run."""
+    def empty_queue(self, sink: str) -> bool:
+        """Throw away what an earlier run left in the qdisc; whether there was anything."""
         device = self._device(sink)
-        if self._links.qdisc_counts(device).queued:
+        queued = self._links.qdisc_counts(device).queued
+        if queued:
             self._links.set_qdisc(device, self._links.qdisc(device))
+        return queued > 0
 
     def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:
         """Device and peer link counters alone: what a live sample can afford."""
@@ -143,11 +145,16 @@ class VethHost:
         self._originals.append(originals)
         return self._current()
 
-    def restore(self) -> None:
-        """Put back what the newest `apply` changed; nothing to do is nothing done."""
-        if self._originals:
-            originals = self._originals.pop()
+    def restore(self, level: int) -> None:
+        """Put back what every `apply` beyond the first `level` changed; nothing to do is nothing done."""
+        while len(self._originals) > level:
+            originals = self._originals[-1]
             self._write({**self._current(), **originals}, originals)
+            self._originals.pop()
+
+    def forget_originals(self) -> None:
+        """Make what is in force now the state that `restore` leads back to."""
+        self._originals.clear()
 
     def close(self) -> None:
         """Close the sockets; the namespaces end with the process."""

@@ -33,7 +33,9 @@ def reconciled(counts: Counts) -> bool | None:
         or counts.peer_dropped is None
     ):
         return None
-    below = counts.device_sent + counts.qdisc_dropped + (counts.qdisc_queued or 0) + counts.device_dropped
+    if counts.qdisc_queued:
+        return False  # still on their way, so the counters were read at different moments of their journey
+    below = counts.device_sent + counts.qdisc_dropped + counts.device_dropped
     return (
         counts.engine_sent <= below <= counts.engine_sent + counts.engine_refused + counts.partial_returns
         and counts.device_sent <= counts.engine_sent
@@ -81,17 +83,15 @@ def _below_engine(counts: Counts, carrier: bool | None) -> list[str]:
     reasons = []
     if counts.qdisc_dropped:
         reasons.append(f"qdisc dropped {counts.qdisc_dropped}")
-    if counts.qdisc_queued:
-        reasons.append(f"{counts.qdisc_queued} still waited in the qdisc when the counters were read")
     if counts.device_dropped:
         cause = "no carrier: the peer is down" if carrier is False else "the receiving side refused them"
         reasons.append(f"device dropped {counts.device_dropped} ({cause})")
     if counts.device_sent is None:
         reasons.append("not verified at the device")
         return reasons
-    explained = sum(
-        count or 0 for count in (counts.qdisc_dropped, counts.qdisc_queued, counts.device_dropped)
-    )
+    if counts.qdisc_queued:
+        reasons.append(f"{counts.qdisc_queued} still in the queue when counting ended")
+    explained = (counts.qdisc_dropped or 0) + (counts.device_dropped or 0) + (counts.qdisc_queued or 0)
     # what was refused may show up as dropped below, so drops explain at most what the engine lacks
     missing = counts.engine_sent - counts.device_sent
     if missing > explained:

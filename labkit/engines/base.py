@@ -71,7 +71,8 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
     calls : int
         System calls made.
     start_ns, end_ns : int
-        CLOCK_MONOTONIC just before the first and just after the last system call.
+        CLOCK_MONOTONIC just before the first and just after the last system call; a paced run ends with the
+        last frame's slot, at its deadline or when it was stopped.
     cpu_ns : int
         CPU time of the sending thread.
     involuntary_switches : int
@@ -136,25 +137,39 @@ class Engine(Protocol):
         ...
 
 
+MAX_NS: Final = 10**16
+"""Longest run, some 115 days; far below what 64 bits of nanoseconds hold."""
+MAX_COUNT: Final = 2**63 - 1
+MAX_C_INT: Final = 2**31 - 1
+
+
 def check(engine: str, max_batch: int, frames: Frames, config: EngineConfig) -> None:
     """Raise `WorkloadError` for what is wrong with a request whatever the kernel would say."""
+    _check_length(engine, config)
     if not 1 <= config.batch <= max_batch:
         limits = "exactly 1" if max_batch == 1 else f"1 to {max_batch}"
         raise WorkloadError(f"{engine}: batch {config.batch}: this engine takes {limits} frames a call")
     if len(frames) == 0:
         raise WorkloadError(f"{engine}: the flow holds no frame; give it at least one")
-    if config.count is None and config.duration_ns is None:
-        raise WorkloadError(f"{engine}: neither count nor duration given; the run would never end")
-    if config.count is not None and config.count < 0:
-        raise WorkloadError(f"{engine}: count {config.count}: give 0 or more frames")
-    if config.duration_ns is not None and config.duration_ns <= 0:
-        raise WorkloadError(f"{engine}: duration {config.duration_ns} ns: give more than 0")
     if config.rate_pps is not None and not (config.rate_pps > 0 and math.isfinite(config.rate_pps)):
         raise WorkloadError(
             f"{engine}: rate {config.rate_pps:g} pps: give more than 0, or none for full speed"
         )
-    if config.ifindex < 1:
+    if not 1 <= config.ifindex <= MAX_C_INT:
         raise WorkloadError(f"{engine}: interface number {config.ifindex}: the kernel counts from 1")
+    if config.cpu is not None and not 0 <= config.cpu <= MAX_C_INT:
+        raise WorkloadError(f"{engine}: CPU {config.cpu}: CPUs are numbered from 0")
+
+
+def _check_length(engine: str, config: EngineConfig) -> None:
+    if config.count is None and config.duration_ns is None:
+        raise WorkloadError(f"{engine}: neither count nor duration given; the run would never end")
+    if config.count is not None and not 0 <= config.count <= MAX_COUNT:
+        raise WorkloadError(f"{engine}: count {config.count}: give 0 or more frames, up to {MAX_COUNT}")
+    if config.duration_ns is not None and not 0 < config.duration_ns <= MAX_NS:
+        raise WorkloadError(
+            f"{engine}: duration {config.duration_ns} ns: give more than 0 and at most {MAX_NS}"
+        )
 
 
 @contextmanager

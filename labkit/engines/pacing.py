@@ -11,6 +11,7 @@ from labkit.units import NS_PER_S
 BURST_NS: Final = 1_000_000
 DEPTH_NS: Final = 10_000_000
 LOOK_NS: Final = 5_000_000
+NEVER_NS: Final = 10**18
 
 
 class Pacer:
@@ -18,10 +19,12 @@ class Pacer:
 
     def __init__(self, rate_pps: float | None, start_ns: int, batch: int) -> None:
         self._start_ns = start_ns
-        self._frame_ns = NS_PER_S / rate_pps if rate_pps is not None else 0.0
+        self._frame_ns = min(NS_PER_S / rate_pps, NEVER_NS) if rate_pps is not None else 0.0
         self._depth_ns = max(DEPTH_NS, self._frame_ns)
         self._due_after_ns = 0.0
-        self.burst = batch if rate_pps is None else int(min(max(BURST_NS / self._frame_ns, 1), batch))
+        # as the native clamp does: a rate beyond all numbers has frames of no length
+        millisecond = BURST_NS / self._frame_ns if self._frame_ns else float(batch)
+        self.burst = batch if rate_pps is None else int(min(max(millisecond, 1), batch))
 
     @property
     def due_ns(self) -> int:

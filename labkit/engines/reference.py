@@ -59,6 +59,17 @@ class _Loop:
         pacer = Pacer(self._config.rate_pps, self.start_ns, self._config.batch)
         duration_ns = self._config.duration_ns
         deadline_ns = None if duration_ns is None else self.start_ns + duration_ns
+        ended = self._until_ended(pacer, deadline_ns, stop, progress)
+        if self._config.rate_pps is not None and ended != "error":
+            # the last frame takes its slot like every other: 10 frames at 10 a second last a second
+            if ended == "count":
+                wait_until(pacer.due_ns if deadline_ns is None else min(pacer.due_ns, deadline_ns), stop)
+            self.end_ns = time.monotonic_ns()
+        return ended
+
+    def _until_ended(
+        self, pacer: Pacer, deadline_ns: int | None, stop: StopFlag, progress: Progress
+    ) -> EndedBy:
         while self._left(MAX_BATCH) > 0:
             due_ns = pacer.due_ns
             wait_until(due_ns if deadline_ns is None else min(due_ns, deadline_ns), stop)

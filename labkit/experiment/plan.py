@@ -5,12 +5,17 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import sys
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
 from labkit.errors import WorkloadError
 from labkit.records import ENGINE_NAMES, SETTING_NAMES, SINK_NAMES, WORKLOAD_FACTORS, Scalar, typed
+
+MAX_TRIALS: Final = 1_000_000
+"""Most trials of one plan: eleven days at a second each, and all of them are held in memory."""
 
 
 class Factor(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,9 +86,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """
         _require(_is_whole(repeats) and repeats >= 1, f"repeats is {repeats!r}: ask for 1 or more")
         _require(_is_whole(seed) and seed >= 0, f"seed is {seed!r}: give a whole number from 0 up")
-        _require(0 < duration_s < math.inf, f"duration_s is {duration_s!r}: give seconds above 0")
-        _require(0 <= warmup_s < math.inf, f"warmup_s is {warmup_s!r}: give seconds, or 0 for none")
+        _require(
+            _is_number(duration_s) and duration_s > 0, f"duration_s is {duration_s!r}: give seconds above 0"
+        )
+        _require(
+            _is_number(warmup_s) and warmup_s >= 0, f"warmup_s is {warmup_s!r}: give seconds, or 0 for none"
+        )
         checked = tuple(_factor(name, levels) for name, levels in factors.items())
+        trials = math.prod(len(factor.levels) for factor in checked) * repeats
+        _require(trials <= MAX_TRIALS, f"{trials} trials are over {MAX_TRIALS}: ask for fewer, in parts")
         return cls(
             factors=checked,
             repeats=repeats,
@@ -123,6 +134,10 @@ def _require(holds: bool, message: str) -> None:
 
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _factor(name: str, levels: Iterable[Scalar]) -> Factor:

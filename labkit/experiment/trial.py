@@ -54,7 +54,7 @@ def run_trial(
     with rig.applied(settings or {}):
         if check:
             rig.check(workload)
-        if warmup_s > 0:
+        if warmup_s:
             rig.run(workload, duration_s=warmup_s, check=False)
         trial = rig.run(workload, duration_s=duration_s, count=count, on_sample=on_sample, check=False)
         for _ in range(MAX_REPEATS):

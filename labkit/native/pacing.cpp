@@ -9,13 +9,14 @@ namespace {
 constexpr double kNsPerS = 1e9;
 constexpr double kBurstNs = 1e6;
 constexpr double kDepthNs = 1e7;
+constexpr double kNeverNs = 1e18;  // 31 years: slower rates come to the same, and fit in 64 bits
 
 }  // namespace
 
 Pacer::Pacer(double rate_pps, std::int64_t start_ns, std::uint32_t batch) : start_ns_(start_ns) {
     if (!(rate_pps > 0) || !std::isfinite(rate_pps))
         throw std::invalid_argument("rate_pps must be a number above 0");
-    frame_ns_ = kNsPerS / rate_pps;
+    frame_ns_ = std::min(kNsPerS / rate_pps, kNeverNs);
     depth_ns_ = std::max(kDepthNs, frame_ns_);
     burst_ = static_cast<std::uint32_t>(std::clamp(kBurstNs / frame_ns_, 1.0, static_cast<double>(batch)));
 }

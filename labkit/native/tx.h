@@ -30,7 +30,7 @@ struct TxReport {
     std::uint64_t partial_returns = 0;  // calls that took some of their frames
     std::uint64_t calls = 0;
     std::int64_t start_ns = 0;  // CLOCK_MONOTONIC just before the first call
-    std::int64_t end_ns = 0;    // and just after the last
+    std::int64_t end_ns = 0;    // and just after the last; paced, the end of the last frame's slot
     std::int64_t cpu_ns = 0;
     std::int64_t involuntary_switches = 0;
     bool qdisc_bypass = false;  // in effect

@@ -45,7 +45,8 @@ class TxLoop {
           report_(report) {
         report_.start_ns = clock_.now_ns();
         if (config.rate_pps) pacer_.emplace(*config.rate_pps, report_.start_ns, batch_);
-        if (config.duration_ns) deadline_ns_ = report_.start_ns + *config.duration_ns;
+        if (config.duration_ns)  // what no clock reaches is no deadline
+            deadline_ns_ = report_.start_ns + std::min(*config.duration_ns, deadline_ns_ - report_.start_ns);
     }
 
     void run() {
@@ -78,16 +79,23 @@ class TxLoop {
     EndedBy paced() {
         while (left_ > 0) {
             const bool go = wait_until(clock_, std::min(pacer_->due_ns(), deadline_ns_), stop_);
-            if (!go) return EndedBy::kStop;
+            if (!go) return at_end(EndedBy::kStop);
             if (pacer_->due_ns() >= deadline_ns_ || clock_.now_ns() >= deadline_ns_)
-                return EndedBy::kDuration;
+                return at_end(EndedBy::kDuration);
             const std::uint32_t moved = attempt(pacer_->burst());
             report_.end_ns = clock_.now_ns();
             if (report_.fatal_errno) return EndedBy::kError;
             pacer_->took(moved, report_.end_ns);
             progress_.store(report_.sent, report_.refused);
         }
-        return EndedBy::kCount;
+        wait_until(clock_, std::min(pacer_->due_ns(), deadline_ns_), stop_);
+        return at_end(EndedBy::kCount);
+    }
+
+    // The last frame takes its slot like every other: 10 frames at 10 a second last a second, not 0.9.
+    EndedBy at_end(EndedBy ended) {
+        report_.end_ns = clock_.now_ns();
+        return ended;
     }
 
     bool look(EndedBy& ended) {

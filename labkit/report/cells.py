@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -99,4 +98,6 @@ def _image(kind: str, data: Any) -> str:
 
 def _without_redrawn(text: str) -> str:
     """Drop what a progress bar overwrote: of each line, the part after its last carriage return."""
-    return re.sub(r"[^\n]*\r(?=[^\n])", "", text.replace("\r\n", "\n"))
+    lines = text.replace("\r\n", "\n").split("\n")
+    # no regular expression: it would look for the return again from each character of a long line
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)

@@ -56,8 +56,18 @@ class Database:
 
     @property
     def exists(self) -> bool:
-        """False when the file is not there yet, so that reading makes none."""
-        return self.file is None or self.file.exists()
+        """False when the file is not there yet, so that reading makes none.
+
+        Raises
+        ------
+        WorkloadError
+            What is there is a folder or a device: SQLite would write its journal beside it.
+        """
+        if self.file is None or not self.file.exists():
+            return self.file is None
+        if not self.file.is_file():
+            raise WorkloadError(f"results store {self.place} is no file; {ELSEWHERE}")
+        return True
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
@@ -140,6 +150,8 @@ class Database:
     def _explained(self, verb: str) -> Iterator[None]:
         try:
             yield
+        except msgspec.DecodeError as odd:
+            raise ResultIncompatibleError(f"{self.place} holds damaged JSON ({odd}); {ELSEWHERE}") from odd
         except IntegrityError:
             raise  # the caller's rows contradict the tables, which only the caller can explain
         except (DBAPIError, sqlite3.Error) as error:  # SQLAlchemy leaves errors of a raw connection bare

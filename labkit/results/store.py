@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from labkit.errors import LabError, ResultIncompatibleError, WorkloadError
 from labkit.records import SCHEMA_VERSION, Gap, Trial
-from labkit.results.database import Database
+from labkit.results.database import ELSEWHERE, Database
 from labkit.results.results import Measured, Missed, Results
 from labkit.results.schema import GapRow, State, SweepRow, TrialRow
 
@@ -197,13 +197,17 @@ def _place(sweep_id: int, row: Measured | Missed) -> dict[str, Any]:
 
 
 def _measured(row: TrialRow) -> Measured:
-    version = row.record["schema_version"]
-    if version > SCHEMA_VERSION:
+    where = f"sweep {row.sweep_id}, point {row.point}, repeat {row.repeat}"
+    version = row.record.get("schema_version") if isinstance(row.record, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
         raise ResultIncompatibleError(
-            f"sweep {row.sweep_id}: trial records have schema {version}, this labkit reads up to "
-            f"{SCHEMA_VERSION}: read them with the newer labkit"
+            f"{where}: the trial's record has schema {version}, this labkit reads up to "
+            f"{SCHEMA_VERSION}: read it with the newer labkit"
         )
-    trial = msgspec.convert({**row.record, "samples": row.samples}, Trial)
+    try:
+        trial = msgspec.convert({**row.record, "samples": row.samples}, Trial)
+    except (msgspec.MsgspecError, TypeError) as odd:
+        raise ResultIncompatibleError(f"{where}: the trial's record is damaged ({odd}); {ELSEWHERE}") from odd
     return Measured(point=row.point, repeat=row.repeat, levels=row.levels, trial=trial)
 
 

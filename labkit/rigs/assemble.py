@@ -12,7 +12,7 @@ from labkit.counters.deltas import counter_delta, counter_deltas
 from labkit.counters.reconcile import Counts, difference_reason, reconciled
 from labkit.records import SCHEMA_VERSION, Mark, Privilege, Sample, Scalar, Trial
 from labkit.rigs.peer_counter import PeerRule
-from labkit.units import ns_per_packet, ns_to_seconds, rate_pps
+from labkit.units import ns_per_packet, ns_to_seconds, rate_pps, seconds_to_ns
 
 BUSY_RATIO = 1.02
 """Wall time over CPU time above which a sender that should be busy was not alone on its CPU."""
@@ -22,6 +22,8 @@ STOLEN_SHARE = 0.02
 ONE_TICK_NS = 10_000_000
 """Steal is read in ticks of 1/100 s, so one may belong to the time before."""
 RATE_TOLERANCE = 0.01
+LATE_SHARE = 0.01
+"""Share of the frames that may leave a queue after the engine's end: they count, but not their time."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,31 +140,41 @@ def _marks(asked: Asked, measured: Measured, counts: Counts) -> list[Mark]:
         marks.append("no-carrier")
     if not counts.device_sent:
         marks.append("nothing-sent")
+    if not measured.settled or _late(asked, measured) > LATE_SHARE * (counts.device_sent or 0):
+        marks.append("unsettled")
     return marks
 
 
 def _cpu_shared(asked: Asked, measured: Measured) -> bool:
     report = measured.report
     wall_ns = report.elapsed_ns
-    waits_by_design = (
-        asked.rate_pps is not None or asked.settings_accepted.get("qdisc", "noqueue") != "noqueue"
-    )
+    queue_may_hold = asked.settings_accepted.get("qdisc", "noqueue") != "noqueue"
     if not wall_ns:
         return False
     if (measured.steal_ns or 0) > STOLEN_SHARE * wall_ns + ONE_TICK_NS:
         return True
-    if waits_by_design or wall_ns <= BUSY_RATIO * report.cpu_ns:
+    # a sender that was stopped as a whole, or frozen with its group, waits for no CPU; it ends too late
+    if wall_ns > BUSY_RATIO * seconds_to_ns(asked.duration_s) + ONE_TICK_NS:
+        return True
+    if asked.rate_pps is not None or wall_ns <= BUSY_RATIO * report.cpu_ns:
         return False
-    # CPU time alone misleads where the kernel books softirqs elsewhere (CONFIG_IRQ_TIME_ACCOUNTING)
+    # CPU time alone misleads where the kernel books softirqs elsewhere (CONFIG_IRQ_TIME_ACCOUNTING), and
+    # where a full queue puts the sender to sleep; the wait for a CPU is neither
     waited = measured.runqueue_wait_ns
-    return waited is None or bool(waited > WAITED_SHARE * wall_ns)
+    return not queue_may_hold if waited is None else bool(waited > WAITED_SHARE * wall_ns)
 
 
 def _rate_missed(asked: Asked, measured: Measured, counts: Counts) -> bool:
     if asked.rate_pps is None:
         return False
     due = asked.rate_pps * ns_to_seconds(measured.report.elapsed_ns)
-    return abs((counts.device_sent or 0) - due) > max(1.5, RATE_TOLERANCE * due)
+    # frames are whole: one more or less is no miss, but a run shorter than two slots shows no rate
+    return abs((counts.device_sent or 0) - due) > max(min(1.5, due / 2), RATE_TOLERANCE * due)
+
+
+def _late(asked: Asked, measured: Measured) -> int:
+    """Frames that the device counted after the engine had ended."""
+    return counter_deltas(measured.at_end, measured.after.device).get(COUNTER_OF_SINK[asked.sink]) or 0
 
 
 def _limiter(asked: Asked, counts: Counts, marks: list[Mark], *, carrier: bool) -> str | None:

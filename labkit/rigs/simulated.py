@@ -196,8 +196,9 @@ class SimulatedRig:
         return self.profile.driver.rx_usecs.accepted(value)
 
     def _check_batch(self, batch: int | None) -> None:
-        if batch is not None and not 1 <= batch <= 1024:
-            raise WorkloadError(f"batch {batch}: give 1 to 1024")
+        whole = isinstance(batch, int) and not isinstance(batch, bool)
+        if batch is not None and not (whole and 1 <= batch <= 1024):
+            raise WorkloadError(f"batch {batch!r}: give 1 to 1024")
         if batch not in (None, 1):
             raise CapabilityMissingError(
                 f"rig '{self.info.name}': batch {batch} is pktgen's burst, which the law does not cover; "

@@ -130,14 +130,15 @@ class VethRig:
         ``asked`` holds what was asked for; ``accepted`` is everything in force as the kernel reads it back.
         """
         asked = _checked(settings)
-        before = self._asked, self._accepted
-        if asked:
-            self._accepted = self._client.apply(asked)
-        self._asked = {**self._asked, **asked}
+        before = self._asked, self._accepted, self._client.level
         try:
+            if asked:
+                self._accepted = self._client.apply(asked)
+            self._asked = {**self._asked, **asked}
             yield Applied(asked=self._asked, accepted=self._accepted, effective=self._accepted)
         finally:
-            self._asked, self._accepted = before
+            # by level, not by count: an interrupt may come before, within or behind apply, and here as well
+            self._asked, self._accepted, self._client.level = before
             if asked:
                 self._client.restore()
 
@@ -150,7 +151,13 @@ class VethRig:
         on_sample: Callable[[Sample], None] | None = None,
         check: bool = True,
     ) -> Trial:
-        """Send once for `duration_s` seconds or `count` frames, whichever ends first, and count."""
+        """Send once for `duration_s` seconds or `count` frames, whichever ends first, and count.
+
+        Raises
+        ------
+        WorkloadError
+            What makes no sense whatever the kernel would say, with ``check=False`` too.
+        """
         check_length(duration_s, count)
         if check:
             self.check(workload)
@@ -159,6 +166,7 @@ class VethRig:
         sink, engine = workload.sink or self._sink, choose(workload.engine)
         config = self._config(workload, duration_ns=seconds_to_ns(duration_s), count=count)
         frames = self._table(workload)
+        check_request(engine.name, engine.max_batch, frames, config)
         self._client.load(frames)
         rule = self._peer_rule(frames, sink)
         measured, samples = self._client.run(

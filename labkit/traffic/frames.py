@@ -28,7 +28,7 @@ from labkit.traffic.fields import (
 )
 from labkit.traffic.patch import Checksum
 from labkit.traffic.texts import WRITERS, check_text
-from labkit.units import ETHERNET_HEADER_BYTES
+from labkit.units import ETHERNET_HEADER_BYTES, VLAN_TAG_BYTES
 
 SRC_MAC, DST_MAC = "02:00:00:00:00:01", "02:00:00:00:00:02"
 SRC_IP, DST_IP = "192.0.2.1", "198.51.100.2"
@@ -38,6 +38,8 @@ COUNTED = {"IP": ("len", 0), "IPv6": ("plen", 40), "UDP": ("len", 0)}
 """Length fields of 16 bits that scapy fills in, and the header bytes that they do not count."""
 
 LONGEST = 0xFFFF
+LONGEST_FRAME_BYTES = LONGEST + ETHERNET_HEADER_BYTES + VLAN_TAG_BYTES
+"""What the largest MTU that Linux has lets pass."""
 SHOWN_BYTES = 64
 
 
@@ -154,8 +156,13 @@ def resized(packet: Packet, seed: int, frame_bytes: int) -> Packet:
     Raises
     ------
     WorkloadError
-        The headers alone are longer.
+        The headers alone are longer, or no device takes a frame as long.
     """
+    whole = isinstance(frame_bytes, int) and not isinstance(frame_bytes, bool)
+    if not whole or frame_bytes > LONGEST_FRAME_BYTES:
+        raise WorkloadError(
+            f"frame_bytes {frame_bytes!r}: give a whole number of bytes, {LONGEST_FRAME_BYTES} at most"
+        )
     s = scapy()
     bare = packet.copy()
     load = b""

@@ -67,12 +67,12 @@ CASE(long_gap_looks_at_the_stop_flag_every_five_ms) {
     CLAIM(bench.clock.longest_sleep_ns <= labkit::kLookNs);
 }
 
-CASE(paced_run_lasts_its_duration_and_reports_its_last_call) {
+CASE(paced_run_lasts_its_duration_to_its_end) {
     Bench bench;
     const labkit::TxReport& report = bench.run(paced(1, 2.5, 1), 3);
     EQUAL(report.sent, 3U);
     EQUAL(bench.clock.ns, report.start_ns + 2'500'000'000);
-    EQUAL(report.end_ns, report.start_ns + 2'000'000'000 + bench.kernel.frame_ns);
+    EQUAL(report.end_ns, report.start_ns + 2'500'000'000);
 }
 
 CASE(refused_frames_use_their_turn) {
@@ -88,4 +88,46 @@ CASE(rate_that_is_no_rate_is_refused) {
     THROWS(std::invalid_argument, Pacer(-1, 0, 1));
     THROWS(std::invalid_argument, Pacer(std::numeric_limits<double>::quiet_NaN(), 0, 1));
     THROWS(std::invalid_argument, Pacer(std::numeric_limits<double>::infinity(), 0, 1));
+}
+
+CASE(paced_run_lasts_as_many_slots_as_it_has_frames) {
+    for (const double duration_s : {1.0, 100.0}) {
+        Bench bench;
+        labkit::TxConfig config = paced(10, duration_s, 64);
+        if (duration_s > 1) config.count = 10;
+        const labkit::TxReport& report = bench.run(config, 3);
+        EQUAL(report.sent, 10U);
+        const std::int64_t elapsed_ns = report.end_ns - report.start_ns;
+        CLAIM(elapsed_ns >= 1'000'000'000 && elapsed_ns < 1'000'100'000);
+        CLAIM(report.ended_by == (duration_s > 1 ? EndedBy::kCount : EndedBy::kDuration));
+    }
+}
+
+CASE(stop_cuts_the_last_slot_short) {
+    Bench bench;
+    bench.clock.on_time = [&](std::int64_t now) {
+        if (now >= 1'300'000'000) bench.stop.set();
+    };
+    labkit::TxConfig config = asked_for(1, 1);
+    config.rate_pps = 1;
+    const labkit::TxReport& report = bench.run(config, 1);
+    EQUAL(report.sent, 1U);
+    CLAIM(report.end_ns - report.start_ns < 310'000'000);
+}
+
+CASE(rate_too_slow_for_any_clock_is_due_far_off_and_no_overflow) {
+    for (const double rate_pps : {1e-300, std::numeric_limits<double>::denorm_min()}) {
+        Pacer pacer(rate_pps, 7, 64);
+        EQUAL(pacer.burst(), 1U);
+        pacer.took(1, 100);
+        EQUAL(pacer.due_ns(), 1'000'000'000'000'000'007);
+    }
+}
+
+CASE(duration_beyond_the_clock_is_no_deadline) {
+    Bench bench;
+    labkit::TxConfig config = asked_for(4, 10);
+    config.duration_ns = std::numeric_limits<std::int64_t>::max();
+    EQUAL(bench.run(config, 3).sent, 10U);
+    CLAIM(bench.report.ended_by == EndedBy::kCount);
 }

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+GOAL_MISSED = 3
+"""Exit code of `tests.bench.script.main`."""
 
 
 @pytest.mark.network
 def test_bench_prints_the_ratio_to_the_bare_loop() -> None:
     command = [sys.executable, "-m", "tests.bench.bench_native", "--pairs", "1", "--limit", "1"]
-    ended = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=60)
-    # 3: slower than the goal, which one pair on a shared machine cannot tell
-    assert ended.returncode in {0, 3}, ended.stderr
-    (ratio,) = json.loads(ended.stdout)
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode in {0, GOAL_MISSED}, done.stderr
+    (ratio,) = json.loads(done.stdout)
     assert (ratio["name"], ratio["pairs"], ratio["goal"]) == ("sendmmsg / bare sendmmsg", 1, 1.03)
     # both send the same frames the same way; how close is the bench's own question
     assert 0.2 < ratio["median"] < 5

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
+import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -148,6 +151,21 @@ def test_spinner_on_the_same_cpu_is_noticed() -> None:
         assert shared_cpu_is_marked(rig)
 
 
+def test_agent_that_stood_still_beyond_the_runs_end_is_noticed() -> None:
+    thaws: list[threading.Timer] = []
+
+    def freeze(_: Sample) -> None:
+        if not thaws:
+            thaws.append(threading.Timer(0.5, os.kill, (agent_pid(rig), signal.SIGCONT)))
+            os.kill(agent_pid(rig), signal.SIGSTOP)
+            thaws[0].start()
+
+    with VethRig() as rig:
+        trial = rig.run(SENDMMSG, duration_s=0.3, on_sample=freeze)
+    assert trial.reconciled is True
+    assert "cpu-shared" in trial.marks
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_spinner_on_the_same_cpu_is_noticed_20_of_20() -> None:
@@ -177,6 +195,85 @@ def killed_notebook_leaves_nothing(number: signal.Signals) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_killed_notebook_leaves_no_process_and_no_namespace(number: signal.Signals) -> None:
     killed_notebook_leaves_nothing(number)
+
+
+FORKED = NOTEBOOK.replace(
+    "workload =", "import os, time\nif os.fork() == 0: time.sleep(60)\nworkload =", 1
+).replace("60, on_sample", "1, on_sample")
+
+
+def test_process_that_the_notebook_forked_does_not_keep_the_agent_alive() -> None:
+    notebook = subprocess.Popen(
+        [sys.executable, "-c", FORKED], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert notebook.stdout is not None
+        agent = int(notebook.stdout.readline())
+        assert notebook.stdout.readline() == "sample\n"
+        notebook.kill()
+        notebook.wait(timeout=PATIENCE_S)
+        wait_until(lambda: session_of(agent) == [], f"agent {agent} outlived its notebook")
+    finally:
+        os.killpg(notebook.pid, signal.SIGKILL)
+        if notebook.stdout is not None:
+            notebook.stdout.close()
+
+
+def test_forked_process_does_not_delay_the_end_of_the_agent() -> None:
+    context = multiprocessing.get_context("fork")
+    release = context.Event()
+    with VethRig() as rig:
+        agent = agent_pid(rig)
+        child = context.Process(target=release.wait, daemon=True)
+        child.start()
+    try:
+        # ended of its own accord, not killed after a wait for the end of a stream that the child keeps open
+        assert rig._client._process.how_it_ended() == "exit status 0"
+        assert session_of(agent) == []
+    finally:
+        release.set()
+        child.join()
+
+
+def test_dropped_rig_ends_its_agent() -> None:
+    rig = VethRig()
+    agent = agent_pid(rig)
+    del rig
+    gc.collect()
+    wait_until(lambda: session_of(agent) == [], f"agent {agent} outlived its rig")
+
+
+def test_rig_works_beside_more_than_1024_open_files() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before[1] < 2048:
+        pytest.skip("this user may not open 2048 files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before[0], 2048), before[1]))
+    held: list[int] = []
+    try:
+        held += [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+        with VethRig() as rig:
+            assert rig.run(SENDMMSG, count=5).device_sent == 5
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_interrupted_run_leaves_settings_as_they_were_and_the_rig_usable(times: int) -> None:
+    left = [times]
+
+    def interrupt(_: Sample) -> None:
+        left[0] -= 1
+        if left[0] >= 0:
+            signal.raise_signal(signal.SIGINT)
+
+    with VethRig() as rig:
+        with pytest.raises(KeyboardInterrupt), rig.applied({"mtu": 1400}):
+            rig.run(SENDMMSG, duration_s=30, on_sample=interrupt)
+        trial = rig.run(SENDMMSG, count=10)
+        assert (trial.device_sent, trial.settings_accepted["mtu"]) == (10, 1500)
+        assert rig._client.look("stack").link.mtu == 1500
 
 
 @pytest.mark.soak

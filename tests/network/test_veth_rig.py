@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -22,7 +24,7 @@ from labkit.errors import (
     WorkloadError,
 )
 from labkit.experiment.trial import run_trial
-from labkit.records import Sample, Workload
+from labkit.records import Sample, Trial, Workload
 from labkit.rigs.veth import VethRig
 from labkit.traffic.flows import Flow, udp_flow
 from labkit.traffic.table import FrameTable
@@ -30,6 +32,12 @@ from labkit.traffic.table import FrameTable
 pytestmark = pytest.mark.network
 FLOW = udp_flow(frame_bytes=60, flows=16)
 SENDMMSG = Workload(flow=FLOW, engine="sendmmsg")
+SPIN = """
+import os, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+print("spinning", flush=True)
+while os.getppid() != 1: pass
+"""
 
 
 class GivenFrames:
@@ -188,18 +196,44 @@ def test_full_qdisc_drops_are_counted_and_named(rig: VethRig) -> None:
     assert (bypassed.engine_sent, bypassed.device_sent, bypassed.qdisc_dropped) == (64, 64, 0)
 
 
-@pytest.mark.parametrize("qdisc_limit", [3_000, 300_000])
-def test_queue_that_an_earlier_run_filled_is_empty_for_the_next(rig: VethRig, qdisc_limit: int) -> None:
-    workload = Workload(udp_flow(frame_bytes=1000, flows=1), engine="sendmmsg")
-    slow = {"qdisc": "tbf", "qdisc_rate_bps": 1_000_000, "qdisc_limit": qdisc_limit}
-    with rig.applied(slow):
-        rig.run(workload, count=400)
-        trial = rig.run(workload, count=64)
-        assert rig.run(workload, count=1).device_sent == 1
-    assert trial.reconciled is True, trial.difference_reason
-    assert trial.engine_sent == (64 if qdisc_limit == 300_000 else trial.device_sent)
-    assert ("still waited in the qdisc" in str(trial.difference_reason)) == (qdisc_limit == 300_000)
-    assert trial.environment["counters_settled"] is (qdisc_limit == 3_000)
+SLOW_QUEUE = {"qdisc": "tbf", "qdisc_rate_bps": 8_000_000, "qdisc_limit": 2_000_000}
+"""Takes 16 000 frames/s of 60 bytes, and holds two seconds of them."""
+
+
+@pytest.mark.parametrize("sink", ["stack", "ifb"])
+def test_frames_left_in_a_queue_mark_their_run_and_stay_out_of_the_next(rig: VethRig, sink: str) -> None:
+    with rig.applied(SLOW_QUEUE):
+        left = rig.run(Workload(flow=FLOW, engine="sendmmsg", sink=sink), duration_s=0.2)
+        assert "unsettled" in left.marks
+        assert left.reconciled is (False if sink == "stack" else None)
+        assert "still in the queue" in str(left.difference_reason)
+        after = rig.run(Workload(flow=FLOW, engine="sendmmsg", sink=sink), count=10)
+        assert (after.engine_sent, after.device_sent) == (10, 10)
+
+
+def test_frames_that_leave_a_queue_behind_the_senders_end_mark_the_run(rig: VethRig) -> None:
+    with rig.applied({**SLOW_QUEUE, "qdisc_limit": 40_000}):
+        trial = rig.run(SENDMMSG, duration_s=0.2)
+    assert trial.reconciled is True
+    assert "unsettled" in trial.marks
+    assert "unsettled" not in rig.run(SENDMMSG, duration_s=0.2).marks
+
+
+def test_spinner_is_noticed_beside_a_queue_too(rig: VethRig) -> None:
+    measured: list[Trial] = []
+    cpu = max(os.sched_getaffinity(0))
+    spinner = subprocess.Popen([sys.executable, "-c", SPIN, str(cpu)], stdout=subprocess.PIPE)
+    try:
+        assert spinner.stdout is not None
+        assert spinner.stdout.readline() == b"spinning\n"
+        with rig.applied({"qdisc": "pfifo"}):
+            measured.append(rig.run(SENDMMSG, duration_s=0.3))
+    finally:
+        spinner.kill()
+        spinner.wait()
+        if spinner.stdout is not None:
+            spinner.stdout.close()
+    assert "cpu-shared" in measured[0].marks
 
 
 @pytest.mark.parametrize(
@@ -332,6 +366,38 @@ def test_settings_of_numpy_reach_the_kernel_as_plain_numbers(rig: VethRig) -> No
         assert applied.asked == {"mtu": 9000}
         assert applied.accepted["mtu"] == 9000
         assert rig.run(SENDMMSG, count=10).as_json()["settings_asked"] == {"mtu": 9000}
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"duration_s": float("nan")},
+        {"duration_s": float("inf")},
+        {"duration_s": 1e300},
+        {"duration_s": "1"},
+        {"count": 2**70},
+        {"count": 1.5},
+        {"workload": Workload(flow=FLOW, engine="sendmmsg", cpu=2**40)},
+    ],
+)
+def test_no_odd_value_reaches_the_agent(rig: VethRig, asked: dict[str, Any], check: bool) -> None:
+    with pytest.raises(WorkloadError):
+        rig.run(**{"workload": SENDMMSG, **asked}, check=check)
+    assert rig.run(SENDMMSG, count=10).device_sent == 10
+
+
+@pytest.mark.parametrize("rate_pps", [5.0, 50.0])
+def test_slow_rates_come_out_as_asked_however_the_run_ends(rig: VethRig, rate_pps: float) -> None:
+    slow = Workload(flow=FLOW, engine="sendmmsg", rate_pps=rate_pps)
+    for length in ({"duration_s": 0.4}, {"duration_s": 60, "count": int(rate_pps * 0.4)}):
+        assert rig.run(slow, **length).pps == pytest.approx(rate_pps, rel=0.02)
+
+
+def test_run_shorter_than_a_frames_slot_is_marked(rig: VethRig) -> None:
+    trial = rig.run(Workload(flow=FLOW, engine="sendmmsg", rate_pps=0.1), duration_s=0.1)
+    assert trial.device_sent == 1
+    assert "rate-missed" in trial.marks
 
 
 def test_paced_run_reaches_the_asked_rate(rig: VethRig) -> None:

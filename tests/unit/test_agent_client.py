@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
+import sys
 import threading
+import types
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
 
+from labkit.agent import client as client_module
+from labkit.agent import line as line_module
 from labkit.agent.client import AgentClient
 from labkit.agent.protocol import (
     PROTOCOL_VERSION,
@@ -34,6 +41,7 @@ from labkit.errors import AgentLostError, LabError, RigBusyError, SettingRefused
 from labkit.records import Sample
 from labkit.traffic.table import FrameTable
 
+WATCHED = {client_module.__file__, line_module.__file__}
 FRAMES = FrameTable.of([bytes(60)])
 READING = Reading(
     device={}, peer={}, peer_queue_dropped=None, qdisc_dropped=None, qdisc_queued=None, softnet_dropped=None
@@ -54,6 +62,7 @@ MEASURED = Measured(
         ended_by="count",
     ),
     before=READING,
+    at_end={},
     after=READING,
     settled=True,
     carrier=True,
@@ -93,11 +102,11 @@ class FakeAgent:
             while True:
                 asked = self._channel.receive()
                 assert asked is not None
-                self.requests.append(asked)
+                self.requests.append(msgspec.structs.replace(asked, number=0))
                 for answer in self._script.get(type(asked), []):
                     if answer is None:
                         return
-                    self._channel.send(answer)
+                    self._channel.send(msgspec.structs.replace(answer, number=asked.number))
         except Closed:
             pass
         finally:
@@ -150,8 +159,10 @@ def test_another_version_is_refused_and_the_agent_ended() -> None:
 def test_settings_go_and_come_back(start: Start) -> None:
     client, agent = start({Apply: [Applied(accepted={"mtu": 9000})], Restore: [Done()]})
     assert client.apply({"mtu": 9000}) == {"mtu": 9000}
+    assert client.level == 1
+    client.level = 0
     client.restore()
-    assert agent.requests[1:] == [Apply(settings={"mtu": 9000}), Restore()]
+    assert agent.requests[1:] == [Apply(settings={"mtu": 9000}), Restore(level=0)]
 
 
 def test_refusal_keeps_kind_errno_and_the_kernels_words(start: Start) -> None:
@@ -183,7 +194,7 @@ def test_samples_arrive_while_the_run_lasts(start: Start) -> None:
     client, _ = start({Run: [Live(sample=SAMPLE), Live(sample=SAMPLE), MEASURED]})
     seen: list[Sample] = []
     measured, samples = client.run(RUN, longest_s=1, on_sample=seen.append)
-    assert measured == MEASURED
+    assert measured.report == MEASURED.report
     assert list(samples) == seen == [SAMPLE, SAMPLE]
 
 
@@ -194,18 +205,118 @@ def test_death_in_a_run_is_told_at_once_with_what_was_measured(start: Start) -> 
     assert told.value.samples == (SAMPLE,)
     assert told.value.stderr_tail == "Killed"
     with pytest.raises(AgentLostError):
-        client.restore()
+        client.load(FRAMES)
+    client.restore()
 
 
 def test_interrupt_stops_the_engine_and_waits_for_its_end(start: Start) -> None:
     def interrupt(_: Sample) -> None:
         raise KeyboardInterrupt
 
-    client, agent = start({Run: [Live(sample=SAMPLE)], Stop: [MEASURED], Restore: [Done()]})
+    client, agent = start({Run: [Live(sample=SAMPLE)], Stop: [MEASURED], Load: [Done()]})
     with pytest.raises(KeyboardInterrupt):
         client.run(RUN, longest_s=3600, on_sample=interrupt)
-    client.restore()
-    assert [type(asked) for asked in agent.requests] == [Hello, Run, Stop, Restore]
+    client.load(FRAMES)
+    assert [type(asked) for asked in agent.requests] == [Hello, Run, Stop, Hello, Load]
+
+
+def test_error_in_on_sample_stops_the_engine_too(start: Start) -> None:
+    client, agent = start({Run: [Live(sample=SAMPLE)], Stop: [MEASURED], Load: [Done()]})
+    with pytest.raises(ZeroDivisionError):
+        client.run(RUN, longest_s=3600, on_sample=lambda _: 1 // 0)
+    client.load(FRAMES)
+    assert Stop() in agent.requests
+
+
+class Interrupted(KeyboardInterrupt):
+    """Our own, so that a real Ctrl-C still ends the tests."""
+
+
+@contextlib.contextmanager
+def interrupt_at(instant: int) -> Iterator[list[int]]:
+    """Raise at the `instant`-th place where CPython looks for signals: a call's begin or end."""
+    passed = [0]
+
+    def look(frame: types.FrameType, event: str, _: object) -> None:
+        if frame.f_code.co_filename in WATCHED and event in {"call", "return", "c_return"}:
+            passed[0] += 1
+            if passed[0] == instant:
+                raise Interrupted
+
+    sys.setprofile(look)
+    try:
+        yield passed
+    finally:
+        sys.setprofile(None)
+
+
+def work(client: AgentClient) -> None:
+    """What a rig does, in its order: settings, frames, a run, settings back."""
+    try:
+        client.apply({"mtu": 9000})
+        client.load(FRAMES)
+        client.run(RUN, longest_s=1)
+    finally:
+        client.level = 0
+        client.restore()
+
+
+def test_interrupt_at_any_instant_leaves_the_stream_in_step_and_no_setting_behind(start: Start) -> None:
+    client, agent = start(
+        {
+            Apply: [Applied(accepted={"mtu": 9000})],
+            Load: [Done()],
+            Run: [Live(sample=SAMPLE), MEASURED],
+            Restore: [Done()],
+        }
+    )
+    for instant in itertools.count(1):
+        try:
+            with interrupt_at(instant):
+                work(client)
+        except Interrupted:
+            pass
+        else:
+            break
+        frames = FrameTable.of([bytes(60)])
+        client.load(frames)
+        measured, samples = client.run(RUN, longest_s=1)
+        assert (measured.report, samples) == (MEASURED.report, (SAMPLE,))
+        assert in_force(agent.requests) == 0
+    assert instant > 100
+
+
+def in_force(requests: list[Message]) -> int:
+    """Levels of settings that the agent holds after `requests`."""
+    level = 0
+    for asked in requests:
+        if isinstance(asked, Apply):
+            level += 1
+        elif isinstance(asked, Restore):
+            level = min(level, asked.level)
+    return level
+
+
+def test_rig_of_the_parent_is_refused_in_a_forked_process_and_survives_it(start: Start) -> None:
+    client, _ = start({Load: [Done()]})
+    child = os.fork()
+    if child == 0:
+        try:
+            client.load(FRAMES)
+        except LabError as refused:
+            client.close()
+            os._exit(42 if "belongs to process" in str(refused) else 1)
+        finally:
+            os._exit(2)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 42
+    client.load(FRAMES)
+
+
+def test_closing_in_the_middle_of_a_run_says_so(start: Start) -> None:
+    client, _ = start({Run: [Live(sample=SAMPLE)]})
+    with pytest.raises(LabError, match="closed in the middle"):
+        client.run(RUN, longest_s=3600, on_sample=lambda _: client.close())
 
 
 def test_second_thread_is_told_that_the_rig_is_busy(start: Start) -> None:
@@ -215,7 +326,7 @@ def test_second_thread_is_told_that_the_rig_is_busy(start: Start) -> None:
     def meddle(_: Sample) -> None:
         def ask() -> None:
             try:
-                client.restore()
+                client.load(FRAMES)
             except RigBusyError as busy:
                 refusals.append(busy)
 
@@ -233,5 +344,6 @@ def test_closing_twice_is_harmless_and_later_requests_say_so(start: Start) -> No
     client.close()
     client.stop()
     assert agent.ended == 1
+    client.restore()
     with pytest.raises(LabError, match="closed"):
-        client.restore()
+        client.load(FRAMES)

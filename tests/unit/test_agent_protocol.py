@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import resource
 import struct
 from collections.abc import Iterator
 
 import pytest
 
 from labkit.agent.protocol import (
+    END,
     MAX_MESSAGE_BYTES,
     Answer,
     Channel,
@@ -108,3 +111,38 @@ def test_readable_wake_descriptor_ends_the_wait(pipe: tuple[int, int]) -> None:
         assert Channel(*pipe, Answer).receive(None, wake) is None
     finally:
         os.close(wake)
+
+
+def test_end_of_the_stream_can_be_said_in_so_many_words(pipe: tuple[int, int]) -> None:
+    channel = Channel(*pipe, Answer)
+    channel.send(Done())
+    channel.write(END)
+    assert channel.receive(1.0) == Done()
+    with pytest.raises(Closed):
+        channel.receive(1.0)
+
+
+def test_end_of_the_other_process_ends_the_stream_behind_what_it_sent(pipe: tuple[int, int]) -> None:
+    life_fd, dead = os.pipe()
+    channel = Channel(*pipe, Answer, life_fd=life_fd)
+    channel.send(Done())
+    os.close(dead)
+    try:
+        assert channel.receive(1.0) == Done()
+        with pytest.raises(Closed):
+            channel.receive(1.0)
+    finally:
+        os.close(life_fd)
+
+
+def test_descriptors_beyond_1024_are_waited_for(pipe: tuple[int, int]) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before[1] < 2048:
+        pytest.skip("this user may not open 2048 files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before[0], 2048), before[1]))
+    far = fcntl.fcntl(pipe[0], fcntl.F_DUPFD_CLOEXEC, 1500)
+    try:
+        assert Channel(far, pipe[1], Answer).receive(0.0) is None
+    finally:
+        os.close(far)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

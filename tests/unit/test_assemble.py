@@ -63,6 +63,7 @@ def trial(after: Reading, *, carrier: bool = True, asked: dict[str, Any] | None 
     measured = Measured(
         report=msgspec.structs.replace(REPORT, **did),
         before=reading(0),
+        at_end=after.device,
         after=after,
         settled=True,
         carrier=carrier,

@@ -9,7 +9,18 @@ from labkit.engines.pacing import Pacer, wait_until
 
 
 @pytest.mark.parametrize(
-    ("rate_pps", "burst"), [(None, 64), (0.5, 1), (10.5, 1), (10_000.0, 10), (64_000.0, 64), (1e9, 64)]
+    ("rate_pps", "burst"),
+    [
+        (None, 64),
+        (1e-300, 1),
+        (1e300, 64),
+        (5e-324, 1),
+        (0.5, 1),
+        (10.5, 1),
+        (10_000.0, 10),
+        (64_000.0, 64),
+        (1e9, 64),
+    ],
 )
 def test_batch_holds_a_millisecond_of_the_rate_at_most(rate_pps: float | None, burst: int) -> None:
     assert Pacer(rate_pps, 0, 64).burst == burst
@@ -42,3 +53,9 @@ def test_wait_ends_at_once_when_stopped() -> None:
     stop = StopFlag()
     stop.set()
     wait_until(2**62, stop)
+
+
+def test_rate_too_slow_for_any_clock_is_due_far_off_and_no_overflow() -> None:
+    pacer = Pacer(5e-324, 7, 64)
+    pacer.took(1, 100)
+    assert pacer.due_ns == 10**18 + 7

@@ -54,6 +54,11 @@ def test_send_takes_one_frame_a_call(name: str, batch: int) -> None:
         ({"rate_pps": float("nan")}, "rate nan pps"),
         ({"rate_pps": float("inf")}, "rate inf pps"),
         ({"ifindex": 0}, "interface number 0"),
+        ({"ifindex": 2**31}, "interface number 2147483648"),
+        ({"count": 2**63}, "count 9223372036854775808"),
+        ({"duration_ns": 2**63 - 1}, "duration 9223372036854775807 ns"),
+        ({"cpu": -1}, "CPU -1"),
+        ({"cpu": 2**31}, "CPU 2147483648"),
     ],
 )
 def test_request_without_sense_is_refused(engine: Engine, asked: dict[str, object], words: str) -> None:

@@ -75,6 +75,7 @@ def trial(rule: PeerRule = OTHERHOST, **changes: Any) -> Trial:
     for values in (asked, report, measured):
         values |= {name: changes.pop(name) for name in changes.keys() & values.keys()}
     assert not changes
+    measured.setdefault("at_end", measured["after"].device)
     return trial_of(Asked(**asked), Measured(report=EngineReport(**report), **measured), rule, ())
 
 

@@ -119,3 +119,14 @@ def test_factors_that_make_no_sense_are_refused(factors: Any, words: list[str]) 
 def test_numbers_out_of_range_are_refused(numbers: dict[str, Any]) -> None:
     with pytest.raises(WorkloadError, match=next(iter(numbers))):
         Plan.of(RINGS, **numbers)
+
+
+def test_plan_over_a_million_trials_is_refused_before_it_fills_the_memory() -> None:
+    with pytest.raises(WorkloadError, match="99999999999 trials are over 1000000"):
+        Plan.of({"tx_ring": [64]}, repeats=99_999_999_999)
+
+
+@pytest.mark.parametrize("length", ["1", True, None, 10**400])
+def test_length_that_is_no_number_of_seconds_is_refused(length: object) -> None:
+    with pytest.raises(WorkloadError, match="duration_s"):
+        Plan.of({"tx_ring": [64]}, duration_s=length)

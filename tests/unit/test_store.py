@@ -218,3 +218,21 @@ def test_stored_trial_is_the_flat_object_that_users_rely_on(path: Path) -> None:
     with opened(path) as connection:
         (record,) = connection.execute("SELECT record FROM trials").fetchone()
     assert msgspec.json.decode(record) == trial().as_json()
+
+
+@pytest.mark.parametrize("record", ["{bad", "{}", "[]", '{"schema_version": "1"}'])
+def test_damaged_trial_record_names_its_place(path: Path, record: str) -> None:
+    store = Store(path)
+    sweep_id = store.begin(**ENTRY)
+    store.keep(sweep_id, row(point=3))
+    with opened(path) as connection:
+        connection.execute("UPDATE trials SET record = ?", (record,))
+    with pytest.raises(ResultIncompatibleError, match=r"damaged (JSON|\()|point 3, .* is damaged"):
+        store.load(sweep_id)
+
+
+@pytest.mark.parametrize("place", ["/dev/null", "/"])
+def test_store_that_is_no_file_is_refused_and_nothing_lies_beside_it(place: str) -> None:
+    with pytest.raises(WorkloadError, match="is no file"):
+        Store(place).begin(**ENTRY)
+    assert not Path(f"{place}-journal").exists()

@@ -155,3 +155,9 @@ def test_frames_without_an_ethernet_header_and_no_frames_are_refused() -> None:
         check_frames(FrameTable.of([framed(14), bytes(13)]), 1500)
     with pytest.raises(WorkloadError, match="empty flow"):
         check_frames(FrameTable.of([]), 1500)
+
+
+@pytest.mark.parametrize("frame_bytes", ["60", 60.0, True, 65_554, 99_999_999_999])
+def test_frame_length_that_no_device_takes_is_refused_before_it_is_built(frame_bytes: object) -> None:
+    with pytest.raises(WorkloadError, match="whole number"):
+        udp_flow(frame_bytes=frame_bytes)

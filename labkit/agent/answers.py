@@ -1,0 +1,30 @@
+"""What an agent's answer is worth to who asked: the message that was due, or the error that it names."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import labkit.errors
+from labkit.agent.protocol import Failed, Message
+from labkit.errors import AgentLostError, LabError
+
+M = TypeVar("M", bound=Message)
+
+
+def expected(answer: Message, kind: type[M]) -> M:
+    """Return `answer` when it is a `kind`; raise what it tells when it is a failure."""
+    if isinstance(answer, Failed):
+        raise _error(answer)
+    if not isinstance(answer, kind):
+        raise LabError(
+            f"agent answered {type(answer).__name__} where {kind.__name__} was due; run `make setup`"
+        )
+    return answer
+
+
+def _error(failed: Failed) -> LabError:
+    """The error of that name with the kernel's words; an unknown name is a plain LabError."""
+    kind = getattr(labkit.errors, failed.kind, LabError)
+    if not (isinstance(kind, type) and issubclass(kind, LabError)) or kind is AgentLostError:
+        kind = LabError
+    return kind(failed.message, errno=failed.errno, kernel_text=failed.kernel_text)
