@@ -17,6 +17,7 @@ from labkit.counters.deltas import counter_deltas
 from labkit.engines.base import Engine, EngineReport
 from labkit.engines.choose import choose
 from labkit.linux.kernel_log import KernelLog
+from labkit.linux.links import LinkFacts
 from labkit.linux.machine import runqueue_wait_ns, steal_ns
 from labkit.records import Frames, Sample
 from labkit.units import NS_PER_S
@@ -66,6 +67,7 @@ def run_once(channel: Channel, host: VethHost, frames: Frames, request: Run, log
     stolen_before = steal_ns(cpu)
     if host.empty_queue(request.sink):
         _settled(host, request.sink)
+    link_before = host.look(request.sink).link
     before = host.read(request.sink)
     with _eventfd() as wake_fd:
         thread = _Engine(lambda: engine.run(frames, config, stop, progress), wake_fd)
@@ -89,12 +91,17 @@ def run_once(channel: Channel, host: VethHost, frames: Frames, request: Run, log
         at_end=at_end,
         after=after,
         settled=settled,
-        carrier=host.look(request.sink).link.carrier,
+        carrier=_kept_carrier(link_before, host.look(request.sink).link),
         cpu=cpu,
         runqueue_wait_ns=thread.runqueue_wait_ns,
         steal_ns=None if stolen_before is None or stolen_after is None else stolen_after - stolen_before,
         kernel_warnings=log.warnings(),
     )
+
+
+def _kept_carrier(before: LinkFacts, after: LinkFacts) -> bool:
+    """Whether the link had carrier from the first to the last frame; a short loss shows in the count."""
+    return after.carrier and after.carrier_changes == before.carrier_changes
 
 
 def _watch(

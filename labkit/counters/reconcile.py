@@ -84,7 +84,7 @@ def _below_engine(counts: Counts, carrier: bool | None) -> list[str]:
     if counts.qdisc_dropped:
         reasons.append(f"qdisc dropped {counts.qdisc_dropped}")
     if counts.device_dropped:
-        cause = "no carrier: the peer is down" if carrier is False else "the receiving side refused them"
+        cause = "no carrier: the peer was down" if carrier is False else "the receiving side refused them"
         reasons.append(f"device dropped {counts.device_dropped} ({cause})")
     if counts.device_sent is None:
         reasons.append("not verified at the device")
@@ -96,7 +96,7 @@ def _below_engine(counts: Counts, carrier: bool | None) -> list[str]:
     missing = counts.engine_sent - counts.device_sent
     if missing > explained:
         lost = missing - explained
-        cause = " (no carrier: the peer is down)" if carrier is False else ""
+        cause = " (no carrier: the peer was down)" if carrier is False else ""
         reasons.append(f"{lost} sent by the engine never counted at the device{cause}")
     elif missing < 0:
         reasons.append(f"device counted {-missing} more than the engine sent")

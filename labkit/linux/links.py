@@ -28,6 +28,7 @@ class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
     mtu: int
     up: bool
     carrier: bool
+    carrier_changes: int
     operational: bool
     txqueuelen: int
 
@@ -85,6 +86,7 @@ class Links:
             mtu=int(link.get_attr("IFLA_MTU")),
             up=link["state"] == "up",
             carrier=link.get_attr("IFLA_CARRIER") == 1,
+            carrier_changes=int(link.get_attr("IFLA_CARRIER_CHANGES")),
             # after both ends of a pair come up the qdisc stays noop for some milliseconds: frames sent then
             # are taken and lost without a count. A device without a carrier of its own says UNKNOWN
             operational=link.get_attr("IFLA_OPERSTATE") in {"UP", "UNKNOWN"}

@@ -69,20 +69,34 @@ def wait_until(true: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
-def swallow_at_peer(rig: VethRig) -> None:
-    """Hand the peer's frames to a bridge without ports: they vanish uncounted."""
+@contextlib.contextmanager
+def at_peer(rig: VethRig) -> Iterator[IPRoute]:
+    """Netlink in the namespace of the rig's receiving end."""
     pid = agent_pid(rig)
     own = os.readlink(f"/proc/{pid}/ns/net")
     peers = [entry for entry in Path(f"/proc/{pid}/fd").iterdir() if _other_network(entry, own)]
     descriptor = os.open(peers[0], os.O_RDONLY)
     try:
         with namespaces.inside(descriptor), IPRoute() as ip:
-            ip.link("add", ifname="br0", kind="bridge")
-            bridge = ip.link_lookup(ifname="br0")[0]
-            ip.link("set", index=bridge, state="up")
-            ip.link("set", index=ip.link_lookup(ifname="veth1")[0], master=bridge)
+            yield ip
     finally:
         os.close(descriptor)
+
+
+def swallow_at_peer(rig: VethRig) -> None:
+    """Hand the peer's frames to a bridge without ports: they vanish uncounted."""
+    with at_peer(rig) as ip:
+        ip.link("add", ifname="br0", kind="bridge")
+        bridge = ip.link_lookup(ifname="br0")[0]
+        ip.link("set", index=bridge, state="up")
+        ip.link("set", index=ip.link_lookup(ifname="veth1")[0], master=bridge)
+
+
+def blink_peer(rig: VethRig) -> None:
+    """Take the peer down and up again."""
+    with at_peer(rig) as ip:
+        for state in ("down", "up"):
+            ip.link("set", ifname="veth1", state=state)
 
 
 def _other_network(entry: Path, own: str) -> bool:
@@ -119,6 +133,22 @@ def test_frames_that_vanish_from_mid_run_on_come_out_unreconciled() -> None:
     assert trial.device_sent is not None
     assert 0 < trial.peer_received < trial.device_sent
     assert f"{trial.device_sent - trial.peer_received} vanished" in str(trial.difference_reason)
+
+
+@pytest.mark.user
+@pytest.mark.skipif(os.geteuid() != 0, reason="entering the agent's namespaces from outside needs root")
+def test_peer_that_was_down_for_a_moment_marks_the_run() -> None:
+    blinked: list[Sample] = []
+
+    def blink_once(sample: Sample) -> None:
+        if not blinked:
+            blink_peer(rig)
+        blinked.append(sample)
+
+    with VethRig() as rig:
+        trial = rig.run(SENDMMSG, duration_s=0.6, on_sample=blink_once)
+    assert "no-carrier" in trial.marks
+    assert trial.limiter == "carrier"
 
 
 def spin(cpu: int) -> None:

@@ -176,7 +176,7 @@ def test_peer_down_sends_nothing_and_says_so_on_both_paths(*, bypass: bool) -> N
     assert trial.limiter == "carrier"
     assert trial.ns_per_packet is None
     assert trial.reconciled is True
-    assert "no carrier: the peer is down" in str(trial.difference_reason)
+    assert "no carrier: the peer was down" in str(trial.difference_reason)
 
 
 def test_full_qdisc_drops_are_counted_and_named(rig: VethRig) -> None:

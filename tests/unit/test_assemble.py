@@ -92,13 +92,13 @@ def test_frames_that_the_engine_sent_and_no_counter_saw_are_no_speed() -> None:
     assert made.ns_per_packet is None
     assert made.marks == ["no-carrier", "nothing-sent"]
     assert made.limiter == "carrier"
-    assert made.difference_reason == "device dropped 4 (no carrier: the peer is down)"
+    assert made.difference_reason == "device dropped 4 (no carrier: the peer was down)"
 
 
 @pytest.mark.parametrize("fault", [{"sent": 4}, {"refused": 4, "refused_by_errno": {"ENOBUFS": 4}}])
 def test_peer_down_gives_the_same_words_on_both_paths(fault: dict[str, Any]) -> None:
     made = trial(reading(0, tx_dropped=4), carrier=False, **fault)
-    assert "device dropped 4 (no carrier: the peer is down)" in str(made.difference_reason)
+    assert "device dropped 4 (no carrier: the peer was down)" in str(made.difference_reason)
     assert (made.limiter, made.pps, made.ns_per_packet) == ("carrier", 0, None)
 
 

@@ -81,7 +81,7 @@ def test_drops_of_a_full_queue_are_refusals_and_those_behind_partial_returns() -
 def test_no_carrier_drops_everything_yet_reconciles() -> None:
     down = counts(engine_sent=4, device_sent=0, device_dropped=4, peer_received=0)
     assert reconciled(down) is True
-    assert reason(down, carrier=False) == "device dropped 4 (no carrier: the peer is down)"
+    assert reason(down, carrier=False) == "device dropped 4 (no carrier: the peer was down)"
 
 
 def test_device_count_below_the_engine_without_drops_is_unreconciled() -> None:
