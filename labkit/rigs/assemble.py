@@ -39,6 +39,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     qdisc_bypass: bool
     settings_asked: dict[str, Scalar]
     settings_accepted: dict[str, Scalar]
+    settings_effective: dict[str, Scalar]
     privilege: Privilege
     environment: dict[str, Any]
 
@@ -83,7 +84,7 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
         marks=list(marks),
         settings_asked=asked.settings_asked,
         settings_accepted=asked.settings_accepted,
-        settings_effective=asked.settings_accepted,
+        settings_effective=asked.settings_effective,
         environment=asked.environment | _circumstances(asked, measured, rule),
         privilege=asked.privilege,
         schema_version=SCHEMA_VERSION,

@@ -29,6 +29,7 @@ ASKED = Asked(
     qdisc_bypass=False,
     settings_asked={},
     settings_accepted={"qdisc": "noqueue"},
+    settings_effective={"qdisc": "noqueue"},
     privilege="userns",
     environment={},
 )

@@ -45,6 +45,7 @@ def trial(rule: PeerRule = OTHERHOST, **changes: Any) -> Trial:
         "qdisc_bypass": False,
         "settings_asked": {},
         "settings_accepted": {"qdisc": "noqueue"},
+        "settings_effective": {"qdisc": "noqueue"},
         "privilege": "userns",
         "environment": {},
     }

@@ -1,0 +1,215 @@
+"""What every rig with an agent does: check, turn settings, run, count. A rig adds how it opens."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Final, Self
+
+from labkit.agent.client import AgentClient
+from labkit.agent.protocol import Opened, Run
+from labkit.engines.base import EngineConfig
+from labkit.engines.base import check as check_request
+from labkit.engines.choose import choose
+from labkit.errors import LabError
+from labkit.linux.machine import machine_facts
+from labkit.records import Frames, RigInfo, Sample, Scalar, Settings, Traffic, Trial, Workload
+from labkit.rigs import catalog
+from labkit.rigs.assemble import Asked, trial_of
+from labkit.rigs.base import Applied, check_length
+from labkit.rigs.peer_counter import PeerRule
+from labkit.traffic.limits import check_frames
+from labkit.units import NS_PER_S, seconds_to_ns
+
+SAMPLE_EVERY_NS = NS_PER_S // 8
+ANY_IFINDEX: Final = 1
+"""Stands in a request until the agent, who owns the namespace, puts the sink's own number there."""
+
+
+class AgentRig(abc.ABC):
+    """A rig whose device is owned by an agent process.
+
+    Parameters
+    ----------
+    info : RigInfo
+        What the rig is and can do.
+    client : AgentClient
+        The agent; closed with the rig.
+    opened : Opened
+        State of the device as the agent found or made it.
+    asked : dict
+        Settings that were asked for when it was opened.
+    sink : str
+        Where frames end unless the workload says otherwise.
+    """
+
+    def __init__(
+        self, info: RigInfo, client: AgentClient, opened: Opened, *, asked: dict[str, Scalar], sink: str
+    ) -> None:
+        self._info = info
+        self._client = client
+        self._privilege = opened.privilege
+        self._asked = asked
+        self._accepted = opened.settings
+        self._sink = sink
+        self._machine = machine_facts()
+        self._flow: Traffic | None = None
+        self._frames: Frames | None = None
+        self._rule: PeerRule | None = None
+        self._rule_sink = sink
+
+    @abc.abstractmethod
+    def _checked(self, settings: Settings) -> dict[str, Scalar]:
+        """Settings in Python's own types; raises for what this rig can know to be wrong."""
+
+    def _effective(self, accepted: dict[str, Scalar]) -> dict[str, Scalar]:
+        """What the hardware does with accepted settings, where its steps are known."""
+        return accepted
+
+    @abc.abstractmethod
+    def _find_rule(self, frames: Frames, looked: Opened) -> PeerRule:
+        """How arrivals of `frames` are counted, given the links that the sink uses."""
+
+    @property
+    def info(self) -> RigInfo:
+        """Name, engines, sinks and factors."""
+        return self._info
+
+    def check(self, workload: Workload) -> None:
+        """Raise what is known to be wrong before anything is sent.
+
+        Raises
+        ------
+        WorkloadError
+            An unknown engine or sink, a batch the engine does not take, a frame over the MTU or too short.
+        CapabilityMissingError
+            An engine or sink that this rig does not have.
+        LabError
+            The link has no carrier.
+        """
+        catalog.check_engine(self._info, workload.engine)
+        catalog.check_sink(self._info, workload.sink)
+        engine, frames = choose(workload.engine), self._table(workload)
+        config = self._config(workload, duration_ns=1, count=None)
+        check_request(engine.name, engine.max_batch, frames, config)
+        looked = self._client.look(workload.sink or self._sink)
+        check_frames(frames, looked.link.mtu)
+        if not looked.link.carrier:
+            raise LabError(
+                f"{looked.link.name}: no carrier, the peer is down; bring it up (peer_carrier=True, "
+                f"--peer-carrier), or see what an engine does without (check=False, --unchecked)"
+            )
+
+    @contextlib.contextmanager
+    def applied(self, settings: Settings) -> Iterator[Applied]:
+        """Turn `settings`, read them back, and put the old ones back at the end.
+
+        ``asked`` holds what was asked for; ``accepted`` is everything in force as the kernel reads it back.
+        """
+        asked = self._checked(settings)
+        before = self._asked, self._accepted, self._client.level
+        try:
+            if asked:
+                self._accepted = self._client.apply(asked)
+            self._asked = {**self._asked, **asked}
+            effective = self._effective(self._accepted)
+            yield Applied(asked=self._asked, accepted=self._accepted, effective=effective)
+        finally:
+            # by level, not by count: an interrupt may come before, within or behind apply, and here as well
+            self._asked, self._accepted, self._client.level = before
+            if asked:
+                self._client.restore()
+
+    def run(
+        self,
+        workload: Workload,
+        *,
+        duration_s: float = 1.0,
+        count: int | None = None,
+        on_sample: Callable[[Sample], None] | None = None,
+        check: bool = True,
+    ) -> Trial:
+        """Send once for `duration_s` seconds or `count` frames, whichever ends first, and count.
+
+        Raises
+        ------
+        WorkloadError
+            What makes no sense whatever the kernel would say, with ``check=False`` too.
+        """
+        check_length(duration_s, count)
+        if check:
+            self.check(workload)
+        catalog.check_engine(self._info, workload.engine)
+        catalog.check_sink(self._info, workload.sink)
+        sink, engine = workload.sink or self._sink, choose(workload.engine)
+        config = self._config(workload, duration_ns=seconds_to_ns(duration_s), count=count)
+        frames = self._table(workload)
+        check_request(engine.name, engine.max_batch, frames, config)
+        self._client.load(frames)
+        rule = self._peer_rule(frames, sink)
+        measured, samples = self._client.run(
+            Run(
+                engine=engine.name,
+                sink=sink,
+                config=config,
+                sample_every_ns=SAMPLE_EVERY_NS,
+                peer_counters=list(rule.counters),
+            ),
+            longest_s=duration_s,
+            on_sample=on_sample,
+        )
+        asked = Asked(
+            rig=self._info.name,
+            engine=engine.name,
+            sink=sink,
+            frame_bytes=frames.longest_bytes,
+            batch=config.batch,
+            duration_s=duration_s,
+            rate_pps=workload.rate_pps,
+            qdisc_bypass=workload.qdisc_bypass,
+            settings_asked=dict(self._asked),
+            settings_accepted=dict(self._accepted),
+            settings_effective=dict(self._effective(self._accepted)),
+            privilege=self._privilege,
+            environment={**self._machine, "flow": workload.flow.describe()},
+        )
+        return trial_of(asked, measured, rule, samples)
+
+    def stop(self) -> None:
+        """End the run in progress; callable from another thread."""
+        self._client.stop()
+
+    def close(self) -> None:
+        """End the agent, and its namespaces with it; harmless twice."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _config(self, workload: Workload, *, duration_ns: int, count: int | None) -> EngineConfig:
+        default_batch = choose(workload.engine).default_batch
+        return EngineConfig(
+            ifindex=ANY_IFINDEX,
+            batch=default_batch if workload.batch is None else workload.batch,
+            count=count,
+            duration_ns=duration_ns,
+            rate_pps=workload.rate_pps,
+            cpu=workload.cpu,
+            qdisc_bypass=workload.qdisc_bypass,
+        )
+
+    def _table(self, workload: Workload) -> Frames:
+        """The workload's frames, built once for all runs of the same flow."""
+        if self._frames is None or workload.flow is not self._flow:
+            self._flow, self._frames, self._rule = workload.flow, workload.flow.table(), None
+        return self._frames
+
+    def _peer_rule(self, frames: Frames, sink: str) -> PeerRule:
+        """The rule for these frames, found once."""
+        if self._rule is None or self._rule_sink != sink:
+            self._rule, self._rule_sink = self._find_rule(frames, self._client.look(sink)), sink
+        return self._rule
