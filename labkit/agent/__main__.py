@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 from labkit.agent.protocol import Channel, Request
 from labkit.agent.server import Server
+from labkit.agent.trust import refuse_open_folder
 from labkit.linux.kernel_log import KernelLog
 
 
 def main() -> None:
     """Serve one client over descriptors 0 and 1."""
+    if "SUDO_UID" in os.environ:
+        refuse_open_folder(Path(__file__).resolve().parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # a stray print must not enter the stream: move it away, and let 1 be another name of stderr
     private_out = os.dup(1)

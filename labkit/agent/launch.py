@@ -7,7 +7,10 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import IO
+
+from labkit.agent.install import AGENT, installed_command
 
 STDERR_TAIL_BYTES = 16_384
 EXIT_WITHIN_S = 3.0
@@ -76,9 +79,20 @@ class AgentProcess:
         _stream(self._process.stderr).close()
 
 
-def start_agent() -> AgentProcess:
-    """Start an agent of this very installation as this user."""
-    return AgentProcess([sys.executable, "-I", "-m", "labkit.agent"])
+def start_agent(*, as_root: bool = False, state: Path | None = None) -> AgentProcess:
+    """Start an agent: as this user, or as root, through `sudo -n` where this user is not root.
+
+    Parameters
+    ----------
+    as_root : bool
+        The agent needs root. The root-owned copy is preferred where there is one.
+    state : Path or None
+        Folder of its journal and locks instead of the system's; not through sudo, whose rule names all words.
+    """
+    own = [sys.executable, *AGENT]
+    if not as_root or os.geteuid() == 0:
+        return AgentProcess(own if state is None else [*own, "--state", str(state)])
+    return AgentProcess(["sudo", "-n", *(installed_command() or own)])
 
 
 def _stream(stream: IO[bytes] | None) -> IO[bytes]:

@@ -13,7 +13,7 @@ import click
 from labkit.cli.options import examples
 from labkit.errors import LabError
 
-COMMANDS: Final = ("rigs", "craft", "run", "sweep", "published", "report", "lab")
+COMMANDS: Final = ("rigs", "craft", "run", "sweep", "published", "report", "lab", "install-agent")
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as shells have it."""
 
@@ -29,7 +29,9 @@ class Commands(click.Group):
         """Command by its name, or None."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"labkit.cli.{cmd_name}_command").command
+        command: click.Command = importlib.import_module(
+            f"labkit.cli.{cmd_name.replace('-', '_')}_command"
+        ).command
         return command
 
 

@@ -1,0 +1,30 @@
+"""`labkit install-agent`."""
+
+from __future__ import annotations
+
+import getpass
+import os
+
+import click
+
+from labkit.cli.options import examples
+
+
+@click.command("install-agent", epilog=examples("sudo .venv/bin/labkit install-agent --user ann"))
+@click.option("--user", metavar="NAME", help="Who may start it; the user of sudo by default.")
+@click.option("--dry-run", is_flag=True, help="Say what would be written, and write nothing.")
+def command(user: str | None, dry_run: bool) -> None:
+    """Copy the agent to a folder that only root can write, and let one user start it through sudo.
+
+    A sudo rule without password for the checkout itself would make whoever can write the checkout root.
+    """
+    from labkit.agent.install import PREFIX, SUDOERS, install, sudoers_line
+
+    name = user or os.environ.get("SUDO_USER") or getpass.getuser()
+    if dry_run:
+        click.echo(
+            f"{PREFIX}: a copy of the agent that only root can write\n{SUDOERS}:\n{sudoers_line(name)}"
+        )
+        return
+    install(name)
+    click.echo(f"{PREFIX} is made, and {SUDOERS} lets {name} start it as root", err=True)
