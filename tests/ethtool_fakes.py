@@ -88,7 +88,7 @@ class FakeKernel:
     changes : dict
         Answer to a changing command: a refusal; absent is a yes.
     stray : bytes
-        A message of somebody else that comes before each answer.
+        A message that nobody waits for comes before each answer.
     """
 
     answers: dict[int, bytes | tuple[int, str | None, int | None]] = field(default_factory=dict)

@@ -31,6 +31,7 @@ NLM_F_REQUEST = 1
 NLM_F_ACK = 4
 SIOCETHTOOL = 0x8946
 ETHTOOL_GDRVINFO = 3
+IFNAMSIZ = 16
 DRIVER_INFO = struct.Struct("=I32s32s32s32s32s12s5I")
 """``struct ethtool_drvinfo``: command, driver, version, firmware, bus, expansion ROM, and counts."""
 HEADER = struct.Struct("=IHHII")
@@ -81,6 +82,7 @@ class Ethtool:
         self._socket = socket_factory()
         self._sequence = 0
         self._feature_names: tuple[str, ...] = ()
+        self._family = GENL_ID_CTRL
         try:
             self._family = self._find_family()
         except LabError:
@@ -160,13 +162,15 @@ class Ethtool:
 
     def driver_info(self, name: str) -> DriverInfo:
         """What the driver of interface `name` says of itself."""
+        what, interface = f"{name}: driver information", name.encode()
+        if len(interface) >= IFNAMSIZ:  # the kernel would cut the name, and might find another interface
+            raise error_of(what, Refusal(errno.ENODEV), writing=False)
         answer = ctypes.create_string_buffer(struct.pack("=I", ETHTOOL_GDRVINFO), DRIVER_INFO.size)
-        request = struct.pack("@16sP16x", name.encode()[:15], ctypes.addressof(answer))
+        request = struct.pack("@16sP16x", interface, ctypes.addressof(answer))
         try:
             fcntl.ioctl(self._socket.fileno(), SIOCETHTOOL, request)
         except OSError as refused:
-            number = refused.errno or errno.EIO
-            raise error_of(f"{name}: driver information", Refusal(number), writing=False) from refused
+            raise error_of(what, Refusal(refused.errno or errno.EIO), writing=False) from refused
         return driver_info_of(answer.raw)
 
     def _read(self, group: Group, ifindex: int) -> dict[str, Any]:
@@ -222,7 +226,6 @@ class Ethtool:
         message = ctrlmsg()
         message["cmd"], message["version"] = CTRL_CMD_GETFAMILY, 1
         message["attrs"] = [("CTRL_ATTR_FAMILY_NAME", messages.FAMILY)]
-        self._family = GENL_ID_CTRL
         try:
             return int(self._ask(message, "ethtool", writing=False).get_attr("CTRL_ATTR_FAMILY_ID"))
         except LabError as refused:

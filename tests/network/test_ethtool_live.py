@@ -134,6 +134,16 @@ def test_missing_device_is_told_apart_from_an_unsupported_one() -> None:
 
 
 @in_private_network
+def test_name_that_is_too_long_is_not_cut_to_another_interface() -> None:
+    with IPRoute() as ip:
+        ip.link("add", ifname="fifteen-letters", kind="veth", peer={"ifname": "rx0"})
+    with closing(Ethtool()) as ethtool:
+        assert ethtool.driver_info("fifteen-letters").driver == "veth"
+        with pytest.raises(LabError, match="no such device"):
+            ethtool.driver_info("fifteen-letters-more")
+
+
+@in_private_network
 def test_driver_is_named() -> None:
     veth()
     with tap(), closing(Ethtool()) as ethtool:

@@ -265,9 +265,10 @@ def test_feature_takes_true_and_false_only() -> None:
         Ethtool(offloads()).set_features(IFINDEX, {"gro": 1})
 
 
-def test_answers_to_somebody_else_are_passed_over() -> None:
+def test_late_answer_to_an_earlier_request_is_passed_over() -> None:
     kernel = fakes.e1000e()
-    kernel.stray = fakes.message(fakes.FAMILY, 0, 999, struct.pack("=BBH", 15, 1, 0) + fakes.u32(6, 1))
+    earlier = fakes.message(fakes.FAMILY, 5, 999, struct.pack("=BBH", fakes.RINGS_SET, 1, 0))
+    kernel.stray = fakes.refusal(earlier, fakes.EINVAL)
     assert Ethtool(kernel).rings(IFINDEX)["rx_ring"] == 256
 
 
