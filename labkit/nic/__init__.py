@@ -1,0 +1,1 @@
+"""Settings of a device as values: read, written, journalled, put back."""
