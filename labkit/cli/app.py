@@ -13,7 +13,7 @@ import click
 from labkit.cli.options import examples
 from labkit.errors import LabError
 
-COMMANDS: Final = ("rigs", "craft", "run", "sweep", "published", "report", "lab")
+COMMANDS: Final = ("rigs", "audit", "craft", "run", "sweep", "published", "report", "lab")
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as shells have it."""
 
