@@ -10,7 +10,7 @@ import sys
 from ipaddress import ip_address
 from pathlib import Path
 
-from labkit.linux.management import ManagementFacts, management_facts
+from labkit.linux.management import ManagementFacts, NetlinkFacts, management_facts
 
 ANY = "0.0.0.0"  # noqa: S104 - a destination, no socket binds to it
 ROUTE_HEAD = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
@@ -22,8 +22,8 @@ ADDRESSES = {
     "lo": frozenset({ip_address("127.0.0.1"), ip_address("::1")}),
     "eth0": frozenset({ip_address("192.0.2.10"), ip_address("2001:db8::10")}),
     "eth1": frozenset({ip_address("198.51.100.10"), ip_address("2001:db8:1::10")}),
-    "eth2": frozenset[object](),
-    "eth3": frozenset[object](),
+    "eth2": frozenset(),
+    "eth3": frozenset(),
 }
 
 
@@ -57,7 +57,7 @@ class Tree:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.addresses = dict(ADDRESSES)
+        self.next_hops = frozenset({"eth0"})
         for name in ADDRESSES:
             self.device(name)
         self.write(
@@ -95,6 +95,7 @@ class Tree:
         self.append("proc/self/mountinfo", f"36 22 0:9 / {on} rw shared:7 - {kind} {device} {options}\n")
 
     def facts(self, interface: str, ssh_connection: str | None = None) -> ManagementFacts:
+        told = NetlinkFacts(addresses=ADDRESSES, default_interfaces=self.next_hops)
         return management_facts(
-            interface, ssh_connection=ssh_connection, addresses=lambda: self.addresses, root=self.root
+            interface, ssh_connection=ssh_connection, netlink=lambda: told, root=self.root
         )

@@ -6,9 +6,10 @@ unknown, never as "nothing depends on it".
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from pyroute2 import IPRoute
@@ -19,6 +20,8 @@ from labkit.linux.net_tables import Address, Route, established, plain_address, 
 from labkit.linux.network_mounts import NetworkMount, network_mounts
 
 SSH_PORT: Final = 22
+RTN_UNICAST: Final = 1
+"""<linux/rtnetlink.h>: a route that leads somewhere, not one that refuses."""
 DEVICES: Final = "sys/class/net"
 MEMBERS: Final = {
     "brport": "a bridge forwards through it",
@@ -47,23 +50,50 @@ class ManagementFacts(msgspec.Struct, frozen=True, kw_only=True):
     unknown: tuple[str, ...]
 
 
-def local_addresses() -> Addresses:
-    """Addresses of each interface of this thread's network namespace, over netlink."""
+class NetlinkFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What only netlink tells: addresses of each interface, and every next hop of default routes.
+
+    /proc/net/route shows the first next hop of a route alone.
+    """
+
+    addresses: Addresses
+    default_interfaces: frozenset[str]
+
+
+def netlink_facts() -> NetlinkFacts:
+    """Read this thread's network namespace."""
     with IPRoute() as netlink:
         names = {link["index"]: str(link.get_attr("IFLA_IFNAME")) for link in netlink.get_links()}
-        found: dict[str, set[Address]] = {name: set() for name in names.values()}
+        addresses: dict[str, set[Address]] = {name: set() for name in names.values()}
         for row in netlink.get_addr():
             # on a point-to-point link IFA_ADDRESS is the other end's
             text = row.get_attr("IFA_LOCAL") or row.get_attr("IFA_ADDRESS")
-            found.setdefault(names.get(row["index"], ""), set()).add(plain_address(str(text)))
-    return {name: frozenset(addresses) for name, addresses in found.items()}
+            addresses.setdefault(names.get(row["index"], ""), set()).add(plain_address(str(text)))
+        hops = {
+            index
+            for family in (socket.AF_INET, socket.AF_INET6)
+            for route in netlink.get_default_routes(family=family)
+            if route["type"] == RTN_UNICAST
+            for index in _next_hops(route)
+        }
+    return NetlinkFacts(
+        addresses={name: frozenset(own) for name, own in addresses.items()},
+        default_interfaces=frozenset(names[index] for index in hops if index in names),
+    )
+
+
+def _next_hops(route: Any) -> list[int]:
+    """Interface indexes of a route's next hops."""
+    several = [hop["oif"] for hop in route.get_attr("RTA_MULTIPATH") or ()]
+    one = route.get_attr("RTA_OIF")
+    return several if one is None else [*several, one]
 
 
 def management_facts(
     interface: str,
     *,
     ssh_connection: str | None = None,
-    addresses: Callable[[], Addresses] = local_addresses,
+    netlink: Callable[[], NetlinkFacts] = netlink_facts,
     root: Path = Path("/"),
 ) -> ManagementFacts:
     """What depends on `interface`, or on one that is stacked on it (a VLAN, a bridge, a bond).
@@ -74,8 +104,8 @@ def management_facts(
         Name in the namespace of `root`'s /proc/net and sysfs.
     ssh_connection : str or None
         The variable SSH_CONNECTION as the user's own process has it; sudo takes it away.
-    addresses : callable
-        Reads the addresses of each interface.
+    netlink : callable
+        Reads what no file tells.
     root : Path
         Folder that holds proc and sys.
 
@@ -87,16 +117,10 @@ def management_facts(
     if not interface or "/" in interface or interface in {".", ".."}:
         raise WorkloadError(f"{interface!r}: no interface can have this name")
     reader = _Reader(interface, root)
-    for what, read in (
-        ("interfaces stacked on it", reader.stack),
-        ("default routes", reader.default_routes),
-        ("ssh sessions", lambda: reader.ssh_sessions(ssh_connection, addresses())),
-        ("network file systems", reader.file_systems),
-    ):
-        try:
-            reader.dependents += read()
-        except (OSError, ValueError, NetlinkError) as error:
-            reader.unknown.append(f"{what}: {error}")
+    reader.collect("interfaces stacked on it", reader.stack)
+    reader.collect("default routes", lambda: reader.default_routes(netlink().default_interfaces))
+    reader.collect("ssh sessions", lambda: reader.ssh_sessions(ssh_connection, netlink().addresses))
+    reader.collect("network file systems", reader.file_systems)
     return ManagementFacts(
         interface=interface, dependents=tuple(reader.dependents), unknown=tuple(reader.unknown)
     )
@@ -112,6 +136,13 @@ class _Reader:
         self.dependents: list[Dependent] = []
         self.unknown: list[str] = []
 
+    def collect(self, what: str, read: Callable[[], list[Dependent]]) -> None:
+        """Add what `read` finds; what it cannot read is unknown."""
+        try:
+            self.dependents += read()
+        except (OSError, ValueError, NetlinkError) as error:
+            self.unknown.append(f"{what}: {error}")
+
     def stack(self) -> list[Dependent]:
         """Learn which interfaces stand on this one, and whether it is a bridge's or bond's."""
         waiting, found = [self._interface], []
@@ -126,14 +157,21 @@ class _Reader:
             self._stack |= uppers
         return found
 
-    def default_routes(self) -> list[Dependent]:
-        """Tell default routes over the stack."""
+    def default_routes(self, next_hops: frozenset[str]) -> list[Dependent]:
+        """Tell default routes over the stack; those of `next_hops` that no file has shown too."""
+        told = [each for each in routes(self._root) if each.is_default and each.interface in self._stack]
+        hidden = (next_hops & self._stack) - {each.interface for each in told}
         return [
-            Dependent(
-                what=f"the default route {route.network}{self._by(route.interface)}", where=route.source
-            )
-            for route in routes(self._root)
-            if route.is_default and route.interface in self._stack
+            *(
+                Dependent(
+                    what=f"the default route {each.network}{self._by(each.interface)}", where=each.source
+                )
+                for each in told
+            ),
+            *(
+                Dependent(what=f"a next hop of a default route{self._by(name)}", where="netlink")
+                for name in sorted(hidden)
+            ),
         ]
 
     def ssh_sessions(self, ssh_connection: str | None, addresses: Addresses) -> list[Dependent]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from labkit.errors import WorkloadError
-from labkit.linux.management import ManagementFacts, management_facts
+from labkit.linux.management import ManagementFacts, NetlinkFacts, management_facts
 from tests.guard_tree import ANY, ROUTE_HEAD, Tree, ipv4_route, ipv6_route, tcp_row
 
 
@@ -53,6 +53,15 @@ def test_a_route_that_is_down_or_refuses_depends_on_nothing(tree: Tree) -> None:
     tree.append("proc/net/route", ipv4_route("eth2", ANY, ANY, flags=0))
     tree.append("proc/net/ipv6_route", ipv6_route("eth2", "::", 0, flags=0x201))
     assert told(tree.facts("eth2")) == []
+
+
+def test_a_next_hop_that_no_file_shows_is_told_by_netlink(tree: Tree) -> None:
+    tree.next_hops = frozenset({"eth0", "eth2"})
+    facts = tree.facts("eth2")
+    assert [(each.what, each.where) for each in facts.dependents] == [
+        ("a next hop of a default route", "netlink")
+    ]
+    assert len(told(tree.facts("eth0"))) == 2
 
 
 @pytest.mark.parametrize(
@@ -222,7 +231,10 @@ def test_a_missing_interface_is_unknown(tree: Tree) -> None:
 
 
 def test_no_tree_at_all_is_unknown_in_every_respect(tmp_path: Path) -> None:
-    facts = management_facts("eth2", addresses=dict, root=tmp_path)
+    facts = Tree(tmp_path / "good").facts("eth2")
+    assert facts.unknown == ()
+    nothing = NetlinkFacts(addresses={}, default_interfaces=frozenset())
+    facts = management_facts("eth2", netlink=lambda: nothing, root=tmp_path / "empty")
     assert [reason.partition(":")[0] for reason in facts.unknown] == [
         "interfaces stacked on it",
         "default routes",
@@ -231,12 +243,15 @@ def test_no_tree_at_all_is_unknown_in_every_respect(tmp_path: Path) -> None:
     ]
 
 
-def test_addresses_that_cannot_be_read_are_unknown(tree: Tree) -> None:
-    def refused() -> dict[str, frozenset[object]]:
+def test_a_netlink_that_refuses_is_unknown(tree: Tree) -> None:
+    def refused() -> NetlinkFacts:
         raise PermissionError(1, "Operation not permitted")
 
-    facts = management_facts("eth2", addresses=refused, root=tree.root)
-    assert facts.unknown == ("ssh sessions: [Errno 1] Operation not permitted",)
+    facts = management_facts("eth2", netlink=refused, root=tree.root)
+    assert facts.unknown == (
+        "default routes: [Errno 1] Operation not permitted",
+        "ssh sessions: [Errno 1] Operation not permitted",
+    )
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../eth0", "a/b"])
