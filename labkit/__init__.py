@@ -17,6 +17,8 @@ _HOMES = {
     "count": "labkit.traffic.flows",
     "choices": "labkit.traffic.flows",
     "randoms": "labkit.traffic.flows",
+    "audit": "labkit.audit.run",
+    "audit_summary": "labkit.audit.run",
     "Workload": "labkit.records",
     "Trial": "labkit.records",
     "run_trial": "labkit.experiment.trial",

@@ -13,7 +13,10 @@ import click
 from labkit.cli.options import examples
 from labkit.errors import LabError
 
-COMMANDS: Final = ("rigs", "craft", "run", "sweep", "published", "report", "lab", "install-agent")
+COMMANDS: Final = (
+    *("rigs", "craft", "run", "sweep", "published", "report", "lab"),
+    *("audit", "install-agent"),
+)
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as shells have it."""
 

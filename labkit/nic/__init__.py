@@ -1,1 +1,1 @@
-"""Settings of a device as values: read, written, journalled, put back."""
+"""Settings of a device as values with limits: read, apply, read back, put back."""
