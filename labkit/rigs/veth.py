@@ -10,6 +10,8 @@ from typing import Final, Self
 from labkit.agent.client import AgentClient
 from labkit.agent.launch import start_agent
 from labkit.agent.protocol import Run
+from labkit.drivers.facts import DriverFacts
+from labkit.drivers.virtual import VETH as VETH_FACTS
 from labkit.engines.base import EngineConfig
 from labkit.engines.base import check as check_request
 from labkit.engines.choose import choose
@@ -97,6 +99,11 @@ class VethRig:
     def info(self) -> RigInfo:
         """Name, engines, sinks and factors."""
         return catalog.VETH
+
+    @property
+    def driver(self) -> DriverFacts:
+        """Facts of veth: it has neither rings nor coalescing."""
+        return VETH_FACTS
 
     def check(self, workload: Workload) -> None:
         """Raise what is known to be wrong before anything is sent.
