@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
 
+from labkit.drivers.facts import DriverFacts
 from labkit.errors import SettingRefusedError, WorkloadError
 from labkit.experiment.sweep import Sweep
 from labkit.records import SCHEMA_VERSION, RigInfo, Sample, Trial, Workload
@@ -41,6 +42,7 @@ class FakeRig:
         self.info = RigInfo(
             name="fake", title="a fake", engines=("send", "sendmmsg"), sinks=("stack",), factors=factors
         )
+        self.driver: DriverFacts | None = None
         self.now: dict[str, Any] = {"tx_ring": 512, "rx_usecs": 1}
 
     def check(self, workload: Workload) -> None:

@@ -54,6 +54,8 @@ def command(
     workload = Workload(flow=flow, engine=engine, **{name: others[name] for name in SENDING})
     with rooms.open_rig(rig_name, {name: others[name] for name in RIG_PARAMETERS}) as rig:
         planned = rooms.sweep(rig, workload, levels, repeats=repeats, duration_s=duration_s, seed=seed)
+        for merged in planned.merged:
+            click.echo(f"labkit: {merged}", err=True)
         try:
             results = planned.run(progress=True, gaps=gaps, resume=resume)
         except KeyboardInterrupt as interrupt:

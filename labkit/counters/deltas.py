@@ -6,7 +6,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Doubt: TypeAlias = Literal["wrapped", "reset", "wrap or reset"]
+Doubt: TypeAlias = Literal["wrapped", "reset", "wrap or reset", "device reset", "gauge"]
+"""Why a difference is not simply that of two reads; a device reset restarts all of its counters at once."""
+
 NEAR_LIMIT = 0.5
 """A counter below this share of its range did not wrap: it was reset."""
 

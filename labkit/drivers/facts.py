@@ -1,98 +1,36 @@
-"""What a driver does to a setting: it refuses, clamps, rounds, or reads it as a code."""
+"""What is known about one driver, as one frozen record. What is not known is None, never assumed."""
 
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from labkit.errors import SettingRefusedError, WorkloadError
-from labkit.records import Scalar, typed
-from labkit.units import NS_PER_US
+from labkit.drivers.interrupt_names import NamePattern
+from labkit.drivers.values import ValueFacts, whole_number
+from labkit.errors import CapabilityMissingError, SettingRefusedError
+from labkit.records import Scalar, Settings
 
-U32_MAX: Final = 2**32 - 1
-"""ethtool's ring and coalescing values are unsigned 32-bit (struct ethtool_ringparam, ethtool_coalesce)."""
+RING_SETTINGS: Final = frozenset(
+    "rx_ring rx_mini_ring rx_jumbo_ring tx_ring rx_buf_len cqe_size tx_push rx_push tx_push_buf_len "
+    "tcp_data_split".split()
+)
+"""Settings of ``ethtool -G``."""
 
+COALESCE_SETTINGS: Final = frozenset(
+    "rx_usecs rx_frames rx_usecs_irq rx_frames_irq tx_usecs tx_frames tx_usecs_irq tx_frames_irq "
+    "stats_block_usecs adaptive_rx adaptive_tx pkt_rate_low rx_usecs_low rx_frames_low tx_usecs_low "
+    "tx_frames_low pkt_rate_high rx_usecs_high rx_frames_high tx_usecs_high tx_frames_high sample_interval "
+    "cqe_mode_rx cqe_mode_tx tx_aggr_max_bytes tx_aggr_max_frames tx_aggr_time_usecs".split()
+)
+"""Settings of ``ethtool -C``."""
 
-class RingFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """How a driver takes a ring size, in descriptors; it clamps and rounds up without a word.
+TRUTHS: Final = frozenset("tx_push rx_push adaptive_rx adaptive_tx cqe_mode_rx cqe_mode_tx".split())
 
-    Attributes
-    ----------
-    default, minimum, maximum : int
-        Size after loading the driver, and the range that it clamps to.
-    multiple : int
-        Sizes are rounded up to a multiple of this.
-    source : str
-        Where the facts were read.
-    """
-
-    default: int
-    minimum: int
-    maximum: int
-    multiple: int
-    source: str
-
-    def accepted(self, asked: int) -> int:
-        """Descriptors that the driver sets up when `asked` are wanted."""
-        clamped = min(max(asked, self.minimum), self.maximum)
-        return -(-clamped // self.multiple) * self.multiple
-
-
-class ThrottleFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """How a driver takes an interrupt interval; two of its values are codes, not microseconds.
-
-    Attributes
-    ----------
-    default_usecs, max_usecs : int
-        Value after loading the driver, and the largest that it takes.
-    off_usecs, dynamic_usecs : int
-        Codes: no throttling, and an interval that the driver adapts by itself.
-    step_ns, usecs_per_step : int
-        The hardware counts in steps of `step_ns`; the driver programs one for each whole `usecs_per_step`.
-    dynamic_steps : int
-        Steps on which the dynamic mode settles under a flood of packets.
-    source : str
-        Where the facts were read.
-    """
-
-    default_usecs: int
-    max_usecs: int
-    off_usecs: int
-    dynamic_usecs: int
-    step_ns: int
-    usecs_per_step: int
-    dynamic_steps: int
-    source: str
-
-    def accepted(self, asked: int) -> int:
-        """Value that is read back: `asked` itself.
-
-        Raises
-        ------
-        SettingRefusedError
-            Above `max_usecs` (the driver returns EINVAL).
-        """
-        if asked > self.max_usecs:
-            raise SettingRefusedError(
-                f"rx_usecs {asked}: the driver takes 0 to {self.max_usecs}; ask for {self.max_usecs} or less",
-                errno=errno.EINVAL,
-            )
-        return asked
-
-    def period_ns(self, accepted_usecs: int) -> int | None:
-        """Shortest time between two interrupts in nanoseconds; None when throttling is off."""
-        if accepted_usecs == self.off_usecs:
-            return None
-        if accepted_usecs == self.dynamic_usecs:
-            return self.dynamic_steps * self.step_ns
-        return accepted_usecs // self.usecs_per_step * self.step_ns
-
-    def effective_usecs(self, accepted_usecs: int) -> float | None:
-        """`period_ns` in microseconds; None when throttling is off."""
-        period = self.period_ns(accepted_usecs)
-        return None if period is None else period / NS_PER_US
+GAUGES: Final = (".*temperature.*", "peer_ifindex")
+"""Statistics of any driver that are values, not counts (be2net's temperature, veth's peer)."""
 
 
 class DriverFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,44 +38,129 @@ class DriverFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    name, kernel : str
-        The driver, and the kernel whose source the facts describe.
-    tx_ring : RingFacts
-        Transmit ring in descriptors.
-    rx_usecs : ThrottleFacts
-        Interrupt interval.
+    name : str
+        What ``ethtool -i`` calls the driver.
+    kernel : str or None
+        Kernel whose source or behaviour the facts describe.
+    source : str or None
+        Where `rings`, `coalesce`, `resets_link` and `refused_while` were read.
+    rings, coalesce : frozenset of str or None
+        Settings of the ring and the coalescing command that the driver has; every other one is refused.
+    per_queue_coalesce : bool or None
+        Whether coalescing can be set for one queue.
+    values : mapping of str to ValueFacts
+        What becomes of a number, by setting.
+    resets_link : frozenset of str
+        Settings whose change takes the link down and up, or may.
+    refused_while : mapping of str to str
+        Settings that are refused while another one, their value here, is on.
+    counters : mapping of str to tuple of str
+        Names in ``ethtool -S`` by meaning; ``{q}`` stands for a queue's number, ``/`` goes into a section.
+        All names of a meaning are added up. Meanings: ``push_back`` (the queue was full), ``tx_dropped``,
+        ``rx_dropped``, ``missed`` (no descriptor was free for a received frame), ``doorbells``,
+        ``tx_packets``, ``tx_bytes`` and the hardware's own ``tx_packets_nic``, ``tx_bytes_nic``,
+        ``resets`` (the device started again).
+    counters_source : str or None
+        Where they were read.
+    gauges : tuple of str
+        Patterns of statistics that are values, not counts.
+    interrupt_names : tuple of NamePattern
+        How its lines in ``/proc/interrupts`` are called; none for a driver that has no interrupt.
+    """
+
+    name: str
+    kernel: str | None = None
+    source: str | None = None
+    rings: frozenset[str] | None = None
+    coalesce: frozenset[str] | None = None
+    per_queue_coalesce: bool | None = None
+    values: Mapping[str, ValueFacts] = {}
+    resets_link: frozenset[str] = frozenset()
+    refused_while: Mapping[str, str] = {}
+    counters: Mapping[str, tuple[str, ...]] = {}
+    counters_source: str | None = None
+    gauges: tuple[str, ...] = GAUGES
+    interrupt_names: tuple[NamePattern, ...] = ()
+
+    def has(self, setting: str) -> bool | None:
+        """Whether the driver has `setting`; None when that is not known."""
+        for group, known in ((RING_SETTINGS, self.rings), (COALESCE_SETTINGS, self.coalesce)):
+            if setting in group and known is not None:
+                return setting in known
+        return None
+
+    def resets(self, setting: str) -> bool | None:
+        """Whether changing `setting` takes the link down and up; None when that is not known."""
+        return True if setting in self.resets_link else False if self.has(setting) else None
+
+    def accepted(self, setting: str, asked: Scalar, current: Settings | None = None) -> Scalar:
+        """Value that will be read back when `asked` is wanted; None when that is not known.
+
+        Parameters
+        ----------
+        setting : str
+            Name of the setting.
+        asked : scalar
+            Wanted value.
+        current : mapping of str to scalar or None
+            Other settings in force, for rules that depend on them.
+
+        Raises
+        ------
+        CapabilityMissingError
+            The driver does not have `setting` at all.
+        SettingRefusedError
+            It refuses this value, or any value while another setting is on.
+        """
+        if self.has(setting) is False:
+            raise CapabilityMissingError(
+                f"driver {self.name} has no {setting} (it has {self._having(setting)}); leave it out",
+                errno=errno.EOPNOTSUPP,
+            )
+        blocker = self.refused_while.get(setting)
+        if blocker is not None and current is not None and current.get(blocker) is True:
+            raise SettingRefusedError(
+                f"{setting} {asked}: driver {self.name} refuses it while {blocker.replace('_', '-')} is on; "
+                f"turn {blocker} off first",
+                errno=errno.EINVAL,
+            )
+        if setting in TRUTHS:
+            return bool(asked) if self.has(setting) else None
+        rule = self.values.get(setting)
+        return None if rule is None else rule.accepted(whole_number(setting, asked), setting)
+
+    def effective(self, setting: str, accepted: Scalar) -> float | None:
+        """What the hardware does with `accepted`, in the setting's unit; None when that is not known."""
+        rule = self.values.get(setting)
+        if rule is None or (rule.step_ns is None and setting not in RING_SETTINGS):
+            return None
+        return rule.effective(whole_number(setting, accepted))
+
+    def _having(self, setting: str) -> str:
+        group = self.rings if setting in RING_SETTINGS else self.coalesce
+        return ", ".join(sorted(group or ())) or "none of that command's"
+
+
+class TransmitFacts(DriverFacts, frozen=True, kw_only=True):
+    """A driver whose way of sending is known well enough to be simulated.
+
+    Attributes
+    ----------
+    tx_ring, rx_usecs : ValueFacts
+        Transmit ring in descriptors, and interrupt interval.
     stop_descriptors : int
         The queue stops when fewer descriptors than this are free.
     clean_limit : int
         Descriptors cleaned in one poll before it has to poll again.
-    source : str
-        Where the last two were read.
     """
 
-    name: str
-    kernel: str
-    tx_ring: RingFacts
-    rx_usecs: ThrottleFacts
+    tx_ring: ValueFacts
+    rx_usecs: ValueFacts
     stop_descriptors: int
     clean_limit: int
-    source: str
 
-
-def whole_number(setting: str, asked: Scalar) -> int:
-    """`asked` as ethtool would send it for `setting`.
-
-    Raises
-    ------
-    WorkloadError
-        Not a whole number.
-    SettingRefusedError
-        A whole number that ethtool has no room for.
-    """
-    number = typed(setting, asked)
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise WorkloadError(f"{setting} {asked!r}: give a whole number")
-    if not 0 <= number <= U32_MAX:
-        raise SettingRefusedError(
-            f"{setting} {number}: ethtool's field is 0 to {U32_MAX}", errno=errno.ERANGE
-        )
-    return number
+    @property
+    def defaults(self) -> dict[str, int]:
+        """Settings after loading the driver, as far as they are known."""
+        rules = {"tx_ring": self.tx_ring, "rx_usecs": self.rx_usecs}
+        return {name: rule.default for name, rule in rules.items() if rule.default is not None}

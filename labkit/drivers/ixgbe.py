@@ -1,15 +1,17 @@
-"""ixgbe (Intel 82599, 10 Gbit/s) as of the kernels that the published tables of 2014 were measured on.
+"""ixgbe (Intel 82599 and relatives, 10 Gbit/s), of 2014 for the simulation and of today.
 
-Newer kernels differ: rings up to 8192 on the 82599 (6.12), another dynamic mode since 3.18 (12K class) and
-again since 4.16, and an ethtool core that refuses a ring above the maximum, where the kernels of 2014 let the
-driver clamp it.
+The published tables were measured on kernels of 2014. Newer ones differ: rings up to 8192 on the 82599
+(6.12), another dynamic mode since 3.18 (12K class) and again since 4.16, and an ethtool core that refuses a
+ring above the maximum, where the kernels of 2014 let the driver clamp it.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from labkit.drivers.facts import DriverFacts, RingFacts, ThrottleFacts
+from labkit.drivers.facts import DriverFacts, TransmitFacts
+from labkit.drivers.interrupt_names import INTEL
+from labkit.drivers.values import U32_MAX, Code, Refusal, ValueFacts
 
 MAX_SKB_FRAGS: Final = 17
 """Fragments of one packet with pages of 4 KiB: 65536 / 4096 + 1 (include/linux/skbuff.h)."""
@@ -35,32 +37,113 @@ def smoothed_itr(itr: int, target: int = BULK_ITR) -> int:
 START_ITR: Final = 200
 """``IXGBE_20K_ITR``: where ``ixgbe_set_coalesce`` starts the dynamic mode."""
 
-IXGBE: Final = DriverFacts(
+STEP_NS: Final = 2048
+"""82599: EITR bits 11:3 count 2.048 us at 10 Gbit/s."""
+
+RING_SETTINGS: Final = frozenset({"rx_ring", "tx_ring"})
+COALESCE_SETTINGS: Final = frozenset({"rx_usecs", "tx_usecs"})
+
+TIED_TX_USECS: Final = ValueFacts(
+    minimum=0,
+    refused=(
+        Refusal(
+            low=1, high=U32_MAX, why="TX moderation is tied to rx-usecs on this NIC; leave 0 and set rx_usecs"
+        ),
+    ),
+    source="ixgbe_set_coalesce: any tx-usecs is EINVAL where RX and TX share an interrupt, as by default",
+)
+
+COUNTERS: Final = {
+    "push_back": ("tx_restart_queue", "tx_busy"),
+    "tx_dropped": ("tx_dropped",),
+    "rx_dropped": ("rx_dropped",),
+    "missed": ("rx_missed_errors",),
+    "tx_packets": ("tx_packets",),
+    "tx_bytes": ("tx_bytes",),
+    "tx_packets_nic": ("tx_pkts_nic",),
+    "tx_bytes_nic": ("tx_bytes_nic",),
+}
+
+_RING_2014: Final = ValueFacts(
+    default=512,
+    minimum=64,
+    maximum=4096,
+    below="clamp",
+    above="clamp",
+    multiple=8,
+    source="ixgbe.h: IXGBE_DEFAULT_TXD, IXGBE_MIN_TXD, IXGBE_MAX_TXD (they stand in the patch 'ixgbe: "
+    "increase default TX ring buffer to 1024', netdev, 2014-05-14); ixgbe_set_ringparam: clamp_t, "
+    "then ALIGN to IXGBE_REQ_TX_DESCRIPTOR_MULTIPLE = 8",
+)
+
+_INTERVAL_2014: Final = ValueFacts(
+    default=1,
+    minimum=0,
+    maximum=EITR_MASK >> 2,
+    codes={
+        0: Code(meaning="no throttling"),
+        1: Code(meaning="dynamic mode", period_ns=((smoothed_itr(START_ITR) & EITR_MASK) >> 3) * STEP_NS),
+    },
+    step_ns=STEP_NS,
+    usecs_per_step=2,
+    source="ixgbe_set_coalesce: above IXGBE_MAX_EITR >> 2 is EINVAL, above 1 the register gets "
+    "usecs << 2, 0 and 1 are codes; ixgbe_set_itr: the smoothing; "
+    "82599: EITR bits 11:3 count 2.048 us at 10 Gbit/s",
+)
+
+IXGBE_2014: Final = TransmitFacts(
     name="ixgbe",
     kernel="3.15 (net-next of May and June 2014)",
-    tx_ring=RingFacts(
-        default=512,
-        minimum=64,
-        maximum=4096,
-        multiple=8,
-        source="ixgbe.h: IXGBE_DEFAULT_TXD, IXGBE_MIN_TXD, IXGBE_MAX_TXD (they stand in the patch 'ixgbe: "
-        "increase default TX ring buffer to 1024', netdev, 2014-05-14); ixgbe_set_ringparam: clamp_t, "
-        "then ALIGN to IXGBE_REQ_TX_DESCRIPTOR_MULTIPLE = 8",
-    ),
-    rx_usecs=ThrottleFacts(
-        default_usecs=1,
-        max_usecs=EITR_MASK >> 2,
-        off_usecs=0,
-        dynamic_usecs=1,
-        step_ns=2048,
-        usecs_per_step=2,
-        dynamic_steps=(smoothed_itr(START_ITR) & EITR_MASK) >> 3,
-        source="ixgbe_set_coalesce: above IXGBE_MAX_EITR >> 2 is EINVAL, above 1 the register gets "
-        "usecs << 2, 0 and 1 are codes; ixgbe_set_itr: the smoothing; "
-        "82599: EITR bits 11:3 count 2.048 us at 10 Gbit/s",
-    ),
+    rings=RING_SETTINGS,
+    coalesce=COALESCE_SETTINGS,
+    values={"tx_ring": _RING_2014, "rx_usecs": _INTERVAL_2014, "tx_usecs": TIED_TX_USECS},
+    resets_link=frozenset({"rx_ring", "tx_ring", "rx_usecs"}),
+    counters=COUNTERS,
+    counters_source="ixgbe_ethtool.c: ixgbe_gstrings_stats",
+    interrupt_names=INTEL,
+    tx_ring=_RING_2014,
+    rx_usecs=_INTERVAL_2014,
     stop_descriptors=MAX_SKB_FRAGS + 4,
     clean_limit=256,
-    source="ixgbe.h: DESC_NEEDED = MAX_SKB_FRAGS + 4, IXGBE_DEFAULT_TX_WORK = 256",
+    source="ixgbe.h: DESC_NEEDED = MAX_SKB_FRAGS + 4, IXGBE_DEFAULT_TX_WORK = 256; "
+    "ixgbe_ethtool.c: ixgbe_set_ringparam, ixgbe_set_coalesce",
 )
 """The driver of the simulated NIC."""
+
+_RING: Final = ValueFacts(
+    default=512,
+    minimum=64,
+    below="clamp",
+    multiple=8,
+    source="ixgbe_set_ringparam (6.12): clamp_t, then ALIGN to 8; the largest ring depends on the chip (4096 "
+    "on 82598, 8192 on 82599 and X540, 32768 on X550) and ethtool's core refuses more",
+)
+
+IXGBE: Final = DriverFacts(
+    name="ixgbe",
+    kernel="6.12",
+    rings=RING_SETTINGS,
+    coalesce=COALESCE_SETTINGS,
+    per_queue_coalesce=False,
+    values={
+        "tx_ring": _RING,
+        "rx_ring": _RING,
+        "rx_usecs": ValueFacts(
+            default=1,
+            minimum=0,
+            maximum=EITR_MASK >> 2,
+            codes={0: Code(meaning="no throttling"), 1: Code(meaning="dynamic mode")},
+            step_ns=STEP_NS,
+            usecs_per_step=2,
+            source="ixgbe_set_coalesce (6.12): 0 and 1 are codes, above 1022 is EINVAL; 82599 at 10 Gbit/s",
+        ),
+        "tx_usecs": TIED_TX_USECS,
+    },
+    resets_link=frozenset({"rx_ring", "tx_ring", "rx_usecs"}),
+    counters=COUNTERS,
+    counters_source="ixgbe_ethtool.c: ixgbe_gstrings_stats",
+    interrupt_names=INTEL,
+    source="ixgbe_ethtool.c (6.12): a ring change takes the adapter down and up, and so does an interval "
+    "that crosses 10 us, where receive coalescing in hardware goes on or off",
+)
+"""The driver of today."""

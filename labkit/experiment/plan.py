@@ -104,6 +104,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             points=_blocks(_combinations(checked), repeats, seed),
         )
 
+    def with_levels(self, levels: Mapping[str, tuple[Scalar, ...]]) -> Plan:
+        """Plan the same with other levels of the factors that `levels` names."""
+        if not levels:
+            return self
+        return Plan.of(
+            {factor.name: levels.get(factor.name, factor.levels) for factor in self.factors},
+            repeats=self.repeats,
+            duration_s=self.duration_s,
+            warmup_s=self.warmup_s,
+            seed=self.seed,
+        )
+
     @property
     def combinations(self) -> tuple[dict[str, Scalar], ...]:
         """Every combination of levels once, in the order of the factors."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import msgspec
 
 from labkit import paths
+from labkit.drivers.facts import DriverFacts
+from labkit.drivers.levels import Levels, distinct_levels
 from labkit.errors import (
     CapabilityMissingError,
     LabError,
@@ -17,7 +19,7 @@ from labkit.errors import (
     WorkloadError,
 )
 from labkit.experiment.interrupts import termination_unwinds
-from labkit.experiment.plan import Plan, Point
+from labkit.experiment.plan import Factor, Plan, Point
 from labkit.experiment.trial import run_trial
 from labkit.records import SETTING_NAMES, Gap, Scalar, Settings, Trial, Workload
 from labkit.results.provenance import client_environment
@@ -45,6 +47,9 @@ class Measure(Protocol):
 
 class Sweep:
     """Every combination of some factors on one rig, repeated in randomised blocks.
+
+    Levels of a setting that the rig's driver accepts as one value are one level: the first of them is run,
+    and ``merged`` names the others.
 
     Parameters
     ----------
@@ -83,7 +88,11 @@ class Sweep:
     ) -> None:
         self.rig = rig
         self.workload = workload
-        self.plan = Plan.of(factors, repeats=repeats, duration_s=duration_s, warmup_s=warmup_s, seed=seed)
+        asked = Plan.of(factors, repeats=repeats, duration_s=duration_s, warmup_s=warmup_s, seed=seed)
+        distinct = {factor.name: _distinct(rig.driver, factor) for factor in asked.factors}
+        self.merged = tuple(levels for levels in distinct.values() if levels is not None and levels.merged)
+        """Levels that fell together, by setting; each is one line of text."""
+        self.plan = asked.with_levels({levels.setting: levels.levels for levels in self.merged})
         self._measure: Measure = measure or run_trial
 
     def run(
@@ -234,6 +243,13 @@ class _Run:
                 f"sweep {self._sweep_id} is {state}: {count} trials are in {self._store.place}; "
                 "run(resume=True) measures what is missing"
             )
+
+
+def _distinct(driver: DriverFacts | None, factor: Factor) -> Levels | None:
+    """Levels of a setting that the rig's driver tells apart; None for what no driver knows."""
+    if driver is None or factor.name not in SETTING_NAMES:
+        return None
+    return distinct_levels(driver, factor.name, factor.levels)
 
 
 def _varied(workload: Workload, levels: Mapping[str, Scalar]) -> Workload:

@@ -8,6 +8,7 @@ from typing import Final, Protocol, Self
 
 import msgspec
 
+from labkit.drivers.facts import DriverFacts
 from labkit.errors import WorkloadError
 from labkit.records import RigInfo, Sample, Scalar, Settings, Trial, Workload
 
@@ -44,6 +45,11 @@ class Rig(Protocol):
     @property
     def info(self) -> RigInfo:
         """Name, engines, sinks and factors."""
+        ...
+
+    @property
+    def driver(self) -> DriverFacts | None:
+        """What is known about the sending device's driver; None where nothing is."""
         ...
 
     def check(self, workload: Workload) -> None:

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
-from labkit.drivers.facts import DriverFacts
-from labkit.drivers.ixgbe import IXGBE
+from labkit.drivers.facts import TransmitFacts
+from labkit.drivers.ixgbe import IXGBE_2014
 from labkit.errors import WorkloadError
 from labkit.simnic.profile import Constants, Profile
 
-DRIVERS: Final[Mapping[str, DriverFacts]] = {IXGBE.name: IXGBE}
+DRIVERS: Final[Mapping[str, TransmitFacts]] = {IXGBE_2014.name: IXGBE_2014}
 
 
 def load_profiles(folder: Path) -> dict[str, Profile]:

@@ -9,7 +9,8 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from labkit.drivers.facts import whole_number
+from labkit.drivers.facts import DriverFacts
+from labkit.drivers.values import whole_number
 from labkit.errors import CapabilityMissingError, WorkloadError
 from labkit.records import (
     SCHEMA_VERSION,
@@ -53,15 +54,17 @@ class SimulatedRig:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self._asked: dict[str, Scalar] = {}
-        self._accepted = {
-            "tx_ring": profile.driver.tx_ring.default,
-            "rx_usecs": profile.driver.rx_usecs.default_usecs,
-        }
+        self._accepted = profile.driver.defaults
 
     @property
     def info(self) -> RigInfo:
         """Name, engines, sinks and factors."""
         return catalog.simulated(self.profile.name)
+
+    @property
+    def driver(self) -> DriverFacts:
+        """Facts of the simulated driver."""
+        return self.profile.driver
 
     def check(self, workload: Workload) -> None:
         """Raise what no rig could do, or what the closed law does not cover.
@@ -191,9 +194,9 @@ class SimulatedRig:
         catalog.check_setting(self.info, name)
         value = whole_number(name, asked)
         if name == "tx_ring":
-            return self.profile.driver.tx_ring.accepted(value)
+            return self.profile.driver.tx_ring.accepted(value, name)
         interrupt_period_ns(self.profile, value)
-        return self.profile.driver.rx_usecs.accepted(value)
+        return self.profile.driver.rx_usecs.accepted(value, name)
 
     def _check_batch(self, batch: int | None) -> None:
         whole = isinstance(batch, int) and not isinstance(batch, bool)

@@ -8,6 +8,8 @@ from typing import Final
 from labkit.agent.client import AgentClient
 from labkit.agent.launch import start_agent
 from labkit.agent.protocol import Opened
+from labkit.drivers.facts import DriverFacts
+from labkit.drivers.virtual import VETH as VETH_FACTS
 from labkit.errors import SettingRefusedError, WorkloadError
 from labkit.linux.links import QDISC_KINDS
 from labkit.records import Frames, Scalar, Settings, typed
@@ -78,6 +80,11 @@ class VethRig(AgentRig):
     def _checked(self, settings: Settings) -> dict[str, Scalar]:
         """`settings` without names that nobody knows, settings a veth never has, and values out of range."""
         return {name: _value(name, value) for name, value in settings.items()}
+
+    @property
+    def driver(self) -> DriverFacts:
+        """Facts of veth: it has neither rings nor coalescing."""
+        return VETH_FACTS
 
     def _find_rule(self, frames: Frames, looked: Opened) -> PeerRule:
         """The peer's own counter; an ifb device has no peer."""

@@ -70,7 +70,7 @@ def outcome(profile: Profile, *, tx_ring: int, rx_usecs: int, frame_bytes: int =
     SettingRefusedError
         `rx_usecs` above the driver's maximum, or 0, which the law does not cover.
     """
-    ring = profile.driver.tx_ring.accepted(tx_ring)
+    ring = profile.driver.tx_ring.accepted(tx_ring, "tx_ring")
     period_ns = interrupt_period_ns(profile, rx_usecs)
     limits: dict[Term, float] = {
         "TX ring": (ring - profile.driver.stop_descriptors) / period_ns * NS_PER_S,
@@ -101,11 +101,11 @@ def interrupt_period_ns(profile: Profile, rx_usecs: int) -> int:
         Above the driver's maximum, or throttling off.
     """
     throttle = profile.driver.rx_usecs
-    period_ns = throttle.period_ns(throttle.accepted(rx_usecs))
+    period_ns = throttle.period_ns(throttle.accepted(rx_usecs, "rx_usecs"))
     if period_ns is None:
         raise SettingRefusedError(
             f"sim:{profile.name}: rx_usecs {rx_usecs} turns interrupt throttling off, which the closed law "
-            f"does not cover; ask for {throttle.dynamic_usecs} (dynamic mode) or 2 to {throttle.max_usecs}"
+            f"does not cover; ask for 1 (dynamic mode) or 2 to {throttle.maximum}"
         )
     return period_ns
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from labkit.drivers.facts import DriverFacts
+from labkit.drivers.facts import TransmitFacts
 
 
 class Constant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,7 +72,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         ``ixgbe``, or ``ixgbe@kernel`` for other kernels than the profile's first.
     kernel, cpu, nic : str
         What was measured, in words.
-    driver : DriverFacts
+    driver : TransmitFacts
         Limits, rounding and coded values of the NIC's driver.
     constants : Constants
         Costs and sizes, each with its source.
@@ -82,5 +82,5 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     kernel: str
     cpu: str
     nic: str
-    driver: DriverFacts
+    driver: TransmitFacts
     constants: Constants

@@ -84,6 +84,7 @@ class FakeRooms:
         self.trial: Trial | BaseException = TRIAL
         self.results = results_of([], [])
         self.interrupted = False
+        self.merged: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
         return self
