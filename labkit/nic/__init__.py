@@ -1,0 +1,1 @@
+"""Settings of a device as values with limits: read, apply, read back, put back."""
