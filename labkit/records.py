@@ -24,11 +24,38 @@ Mark: TypeAlias = Literal[
     "cpu-shared", "kernel-log", "rate-missed", "no-carrier", "nothing-sent", "unsettled"
 ]
 
-SETTING_NAMES: Final = frozenset(
-    "tx_ring rx_ring rx_usecs tx_usecs rx_frames tx_frames adaptive_rx adaptive_tx channels "
-    "txqueuelen qdisc qdisc_limit qdisc_rate_bps mtu".split()
-)
-"""Factors that are settings of the rig; qdisc_rate_bps is in bits per second."""
+SETTING_KINDS: Final[Mapping[str, type]] = {
+    name: kind
+    for kind, names in (
+        (
+            int,
+            "rx_ring rx_mini_ring rx_jumbo_ring tx_ring rx_buf_len cqe_size tx_push_buf_len "
+            "rx_usecs rx_frames rx_usecs_irq rx_frames_irq tx_usecs tx_frames tx_usecs_irq tx_frames_irq "
+            "stats_block_usecs pkt_rate_low rx_usecs_low rx_frames_low tx_usecs_low tx_frames_low "
+            "pkt_rate_high rx_usecs_high rx_frames_high tx_usecs_high tx_frames_high sample_interval "
+            "tx_aggr_max_bytes tx_aggr_max_frames tx_aggr_time_usecs "
+            "channels rx_channels tx_channels other_channels "
+            "mtu txqueuelen qdisc_limit qdisc_rate_bps "
+            "bql_limit_min bql_limit_max napi_defer_hard_irqs gro_flush_timeout_ns "
+            "tcp_limit_output_bytes netdev_max_backlog",
+        ),
+        (
+            bool,
+            "tx_push rx_push adaptive_rx adaptive_tx cqe_mode_rx cqe_mode_tx "
+            "gro gso tso rx_checksum tx_checksum sg lro ufo rxvlan txvlan ntuple rxhash "
+            "pause_autoneg pause_rx pause_tx threaded",
+        ),
+        (str, "tcp_data_split qdisc xps_cpus rps_cpus irq_affinity"),
+    )
+    for name in names.split()
+}
+"""Kind of each setting: ethtool's words in snake case, combined channels as ``channels``.
+
+CPU lists are text as in ``0-3``; qdisc_rate_bps is in bits per second.
+"""
+
+SETTING_NAMES: Final = frozenset(SETTING_KINDS)
+"""Factors that are settings of the rig."""
 
 WORKLOAD_FACTORS: Final = frozenset("engine sink frame_bytes batch rate_pps qdisc_bypass cpu".split())
 """Factors that belong to the workload."""
@@ -39,8 +66,20 @@ ENGINE_NAMES: Final = frozenset({"send", "sendmmsg", "pktgen"})
 SINK_NAMES: Final = frozenset({"stack", "ifb"})
 """Places where frames may end; each rig has some of them."""
 
-_TRUTHS: Final = frozenset({"adaptive_rx", "adaptive_tx", "qdisc_bypass"})
-_WORDS: Final = frozenset({"engine", "sink", "qdisc"})
+_KINDS: Final[Mapping[str, type]] = {
+    **SETTING_KINDS,
+    "qdisc_bypass": bool,
+    "engine": str,
+    "sink": str,
+    "rate_pps": float,
+}
+_WANTED: Final[Mapping[type, str]] = {
+    bool: "true or false",
+    str: "a name",
+    int: "a whole number",
+    float: "a number",
+}
+_WANTED_BY_NAME: Final = dict.fromkeys(("xps_cpus", "rps_cpus", "irq_affinity"), "CPUs as in 0-3 or 0-0")
 _OPEN: Final = frozenset({"batch", "rate_pps", "cpu", "sink"})
 """Factors that may be None: the engine or the rig chooses."""
 
@@ -56,16 +95,9 @@ def typed(name: str, value: object) -> Scalar:
     if value is None and name in _OPEN:
         return None
     own: Any = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
-    kinds: tuple[type, ...] = (int,)
-    wanted = "a whole number"
-    if name in _TRUTHS:
-        kinds, wanted = (bool,), "true or false"
-    elif name in _WORDS:
-        kinds, wanted = (str,), "a name"
-    elif name == "rate_pps":
-        kinds, wanted = (int, float), "a number"
-    if type(own) not in kinds:
-        raise WorkloadError(f"{name} {value!r}: give {wanted}")
+    kind = _KINDS.get(name, int)
+    if type(own) not in ((int, float) if kind is float else (kind,)):
+        raise WorkloadError(f"{name} {value!r}: give {_WANTED_BY_NAME.get(name, _WANTED[kind])}")
     checked: Scalar = own
     return checked
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from labkit.agent.protocol import Opened, Reading
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
 from labkit.linux import namespaces
 from labkit.linux.link_stats import LinkStats
-from labkit.linux.links import Links, Qdisc, QdiscCounts, driver_counters, switch_ipv6_off
+from labkit.linux.links import Links, QdiscCounts, driver_counters, switch_ipv6_off
 from labkit.linux.machine import softnet_dropped
+from labkit.nic.apply import SettingsHost
+from labkit.nic.journal import MemoryJournal
+from labkit.nic.knob import Knob
+from labkit.nic.link_knobs import End, knobs_of_ends
+from labkit.nic.queue_knobs import queue_knobs
 from labkit.records import Privilege, Scalar
 
 SENDER, PEER, IFB = "veth0", "veth1", "ifb0"
@@ -21,6 +26,8 @@ DEVICE_OF_SINK = {"stack": SENDER, "ifb": IFB}
 # an ifb device counts what is sent to it as received, and drops it: that is what it is for
 COUNTER_OF_SINK = {"stack": "tx_packets", "ifb": "rx_packets"}
 CARRIER_WITHIN_S, CARRIER_STEP_S = 2.0, 0.001
+PEER_NAPI = ("threaded", "napi_defer_hard_irqs", "gro_flush_timeout_ns")
+"""Settings of the receiving end, where a veth's NAPI runs."""
 READS = 10
 """Most reads of a moment; a queue that is faster than that has no moment."""
 
@@ -41,8 +48,15 @@ class VethHost:
         with namespaces.inside(self._peer_network):
             self._peer_links, self._peer_stats = Links(), LinkStats()
         self._links, self._stats = Links(), LinkStats()
+        self._peer_sysfs = namespaces.sysfs_of(self._peer_network)
         self.private_sysfs = namespaces.mount_sysfs()
-        self._originals: list[dict[str, Scalar]] = []
+        self._senders: list[End] = [(self._links, SENDER)]
+        self._ends: list[End] = [(self._links, SENDER), (self._peer_links, PEER)]
+        self._knobs: dict[str, Knob] = knobs_of_ends(self._senders, self._ends)
+        # nothing outlives this process, so memory is journal enough
+        self._settings = SettingsHost(
+            SENDER, self._knobs, MemoryJournal(), lambda: self._links.facts(SENDER).carrier
+        )
         self._indices: dict[str, int] = {}
 
     def build(self, *, peer_carrier: bool) -> None:
@@ -62,6 +76,9 @@ class VethHost:
             if refused.errno == errno.EPERM and self.privilege == "userns":
                 raise namespaces.user_namespaces_forbidden(refused.errno) from refused
             raise _no_module("veth", refused) from refused
+        if self._peer_sysfs is not None:
+            files = queue_knobs(PEER, sys=self._peer_sysfs)
+            self._knobs.update({name: files[name] for name in PEER_NAPI if name in files})
         self._links.set_up(SENDER, up=True)
         self._peer_links.set_up(PEER, up=peer_carrier)
         self._wait_operational(yes=peer_carrier)
@@ -75,7 +92,7 @@ class VethHost:
             link=self._links.facts(device),
             peer=self._peer_links.facts(PEER) if device == SENDER else None,
             peer_counters=sorted(self._peer_stats.read(self._indices[PEER])) if device == SENDER else [],
-            settings=self._current(),
+            settings=self._settings.current(),
             private_sysfs=self.private_sysfs,
         )
 
@@ -128,33 +145,16 @@ class VethHost:
         return self._stats.read(self._indices[device]), peer
 
     def apply(self, settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
-        """Turn `settings`, keep the originals for `restore`, and read back everything in force.
-
-        Raises
-        ------
-        SettingRefusedError
-            With the kernel's errno; what was already changed is put back.
-        """
-        before = self._current()
-        originals = {name: before[name] for name in _closed_over(settings)}
-        try:
-            self._write(_target(before, settings), settings)
-        except LabError:
-            self._write({**before, **originals}, originals)
-            raise
-        self._originals.append(originals)
-        return self._current()
+        """Turn `settings` on every device of the rig and read back everything; see `SettingsHost`."""
+        return self._settings.apply(settings)
 
     def restore(self, level: int) -> None:
         """Put back what every `apply` beyond the first `level` changed; nothing to do is nothing done."""
-        while len(self._originals) > level:
-            originals = self._originals[-1]
-            self._write({**self._current(), **originals}, originals)
-            self._originals.pop()
+        self._settings.restore(level)
 
     def forget_originals(self) -> None:
         """Make what is in force now the state that `restore` leads back to."""
-        self._originals.clear()
+        self._settings.forget_originals()
 
     def close(self) -> None:
         """Close the sockets; the namespaces end with the process."""
@@ -183,74 +183,9 @@ class VethHost:
             self._links.set_txqueuelen(IFB, self._links.facts(SENDER).txqueuelen)
             self._links.set_qdisc(IFB, self._links.qdisc(SENDER))
             self._indices[IFB] = self._links.index(IFB)
+            for ends in (self._senders, self._ends):
+                ends.append((self._links, IFB))
         return device
-
-    def _current(self) -> dict[str, Scalar]:
-        facts, qdisc = self._links.facts(SENDER), self._links.qdisc(SENDER)
-        return {
-            "mtu": facts.mtu,
-            "txqueuelen": facts.txqueuelen,
-            "qdisc": qdisc.kind,
-            "qdisc_limit": qdisc.limit,
-            "qdisc_rate_bps": qdisc.rate_bps,
-        }
-
-    def _write(self, target: Mapping[str, Scalar], changed: Mapping[str, Scalar]) -> None:
-        """Bring every device of the rig to `target` where `changed` names it."""
-        devices = [(self._links, name) for name in (SENDER, IFB) if name in self._indices]
-        steps: dict[str, Callable[[Links, str], None]] = {
-            "mtu": lambda links, name: links.set_mtu(name, _whole(target["mtu"])),
-            "txqueuelen": lambda links, name: links.set_txqueuelen(name, _whole(target["txqueuelen"])),
-        }
-        for setting, step in steps.items():
-            if setting in changed:
-                for links, name in devices:
-                    step(links, name)
-        if "mtu" in changed:
-            self._peer_links.set_mtu(PEER, _whole(target["mtu"]))
-        if changed.keys() & set(QDISC_SETTINGS):
-            for links, name in devices:
-                links.set_qdisc(name, _qdisc(target))
-
-
-QDISC_SETTINGS = ("qdisc", "qdisc_limit", "qdisc_rate_bps")
-
-
-def _closed_over(settings: Mapping[str, Scalar]) -> set[str]:
-    """Names of `settings`, the whole qdisc when any part of it changes."""
-    names = set(settings)
-    return names | set(QDISC_SETTINGS) if names & set(QDISC_SETTINGS) else names
-
-
-def _target(before: Mapping[str, Scalar], settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """Where `settings` lead from `before`: a qdisc of another kind takes its own default limit."""
-    fresh = {"qdisc_limit": None, "qdisc_rate_bps": None} if "qdisc" in settings else {}
-    return {**before, **fresh, **settings}
-
-
-def _qdisc(target: Mapping[str, Scalar]) -> Qdisc:
-    kind, limit, rate = str(target["qdisc"]), target["qdisc_limit"], target["qdisc_rate_bps"]
-    if kind == "noqueue" and limit is not None:
-        raise SettingRefusedError(
-            f"{SENDER}: noqueue keeps no packet, so it has no limit; choose pfifo or bfifo"
-        )
-    if kind != "tbf" and rate is not None:
-        raise SettingRefusedError(f"{SENDER}: qdisc {kind} has no rate; tbf has one")
-    if kind == "tbf" and (limit is None or rate is None):
-        raise SettingRefusedError(
-            f"{SENDER}: qdisc tbf needs qdisc_limit (bytes) and qdisc_rate_bps (bits per second)"
-        )
-    return Qdisc(
-        kind=kind,
-        limit=None if limit is None else _whole(limit),
-        rate_bps=None if rate is None else _whole(rate),
-    )
-
-
-def _whole(value: Scalar) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise SettingRefusedError(f"{SENDER}: {value!r} is no whole number")
-    return value
 
 
 def _no_module(kind: str, refused: SettingRefusedError) -> CapabilityMissingError:

@@ -133,11 +133,19 @@ class Links:
         index, asked = self.index(name), f"{name}: qdisc {qdisc.kind}"
         options = self._options(name, qdisc)
         # a fresh qdisc, never a changed one: its counters start at 0 and no option of the old one stays
-        old = self._root(name)
-        if old is not None and old["handle"]:  # the kernel's own default has no handle and needs no removal
-            self._ask(asked, "tc", "del", index=index, root=True)
+        self.remove_qdisc(name)
         if self.qdisc(name).kind != qdisc.kind:
             self._ask(asked, "tc", "add", kind=qdisc.kind, index=index, root=True, handle=0x10000, **options)
+
+    def qdisc_is_default(self, name: str) -> bool:
+        """Whether the root qdisc is the kernel's own choice, which has no handle."""
+        found = self._root(name)
+        return found is None or not found["handle"]
+
+    def remove_qdisc(self, name: str) -> None:
+        """Give the kernel's own default back; nothing to do where it is in force."""
+        if not self.qdisc_is_default(name):
+            self._ask(f"{name}: default qdisc", "tc", "del", index=self.index(name), root=True)
 
     def _options(self, name: str, qdisc: Qdisc) -> dict[str, int]:
         """What the kernel is told; a limit that was not given is the kernel's own default, in so many words.

@@ -120,6 +120,19 @@ def mount_sysfs() -> bool:
     return _mount(b"sysfs", b"/sys", b"sysfs", 0) == 0
 
 
+def sysfs_of(network: int) -> Path | None:
+    """Root of a sysfs that shows the devices of `network`; None where a container forbids the mount.
+
+    It lies under /sys, reachable through a descriptor that lives as long as the process: mount this process's
+    own over it (`mount_sysfs`).
+    """
+    with inside(network):
+        if not mount_sysfs():
+            return None
+    descriptor = os.open("/sys", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    return Path(f"/proc/self/fd/{descriptor}")
+
+
 def _mount_private() -> None:
     if _mount(None, b"/", None, MS_REC | MS_PRIVATE) != 0:
         number = ctypes.get_errno()

@@ -5,9 +5,23 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from labkit.records import Scalar
+from labkit.records import SETTING_NAMES, Scalar
 
+_UNITS: Final = {
+    "_usecs": "µs",
+    "_ns": "ns",
+    "_ring": "descriptors",
+    "_frames": "frames",
+    "_bytes": "bytes",
+    "_len": "bytes",
+    "_channels": "queues",
+}
+"""Units of settings by the end of their names."""
 TITLES: Final = {
+    **{
+        name: (name.replace("_", "-"), next((u for end, u in _UNITS.items() if name.endswith(end)), None))
+        for name in SETTING_NAMES
+    },
     "tx_ring": ("TX ring", "descriptors"),
     "rx_ring": ("RX ring", "descriptors"),
     "rx_usecs": ("rx-usecs", "µs"),

@@ -19,7 +19,10 @@ VETH: Final = RigInfo(
     title="two ends of a veth pair in private namespaces; real packets, no root",
     engines=("send", "sendmmsg"),
     sinks=("stack", "ifb"),
-    factors=("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "txqueuelen"),
+    factors=(
+        *("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "txqueuelen"),
+        *("threaded", "napi_defer_hard_irqs", "gro_flush_timeout_ns"),
+    ),
 )
 
 

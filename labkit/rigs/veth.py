@@ -22,6 +22,8 @@ WHOLE_NUMBERS: Final = {
     "txqueuelen": (0, 1_000_000),
     "qdisc_limit": (1, 2**31 - 1),
     "qdisc_rate_bps": (8, 2**35 - 8),
+    "napi_defer_hard_irqs": (0, 2**31 - 1),
+    "gro_flush_timeout_ns": (0, 2**63 - 1),
 }
 """Settings that are whole numbers, with the range the kernel takes."""
 
@@ -99,7 +101,7 @@ def _value(name: str, asked: Scalar) -> Scalar:
     if name == "qdisc":
         if value not in QDISC_KINDS:
             raise WorkloadError(f"veth: unknown qdisc {value!r}; known: {', '.join(QDISC_KINDS)}")
-    elif isinstance(value, int):
+    elif name in WHOLE_NUMBERS and isinstance(value, int):
         low, high = WHOLE_NUMBERS[name]
         if not low <= value <= high:
             raise SettingRefusedError(f"veth: {name} {value} is outside {low}..{high}")

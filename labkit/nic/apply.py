@@ -1,0 +1,218 @@
+"""Turns settings of one device and always leads back: journal, write, wait for the link, read back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+from labkit.errors import CapabilityMissingError, JournalError, LabError, WorkloadError
+from labkit.nic.journal import FileJournal, Journal, Owner
+from labkit.nic.knob import CompoundKnob, Knob, values_of
+from labkit.nic.put_back import STUCK, PutBack, put_back
+from labkit.records import SETTING_NAMES, Scalar, Settings, typed
+
+CARRIER_WITHIN_S = 10.0
+SETTLED_AFTER_S = 0.5
+"""How long the carrier stays before it is believed: drivers take it down behind the call that resets them."""
+STEP_S = 0.01
+FIXED = ("usecs", "frames", "usecs_irq", "frames_irq")
+"""Coalescing that adaptive moderation of the same direction overrides."""
+
+Change: TypeAlias = tuple[str, Scalar, Scalar]
+
+
+class SettingsHost:
+    """Settings of one device, the way back to what they were, and nothing of how they are read or written.
+
+    Parameters
+    ----------
+    where : str
+        Name of the device in messages.
+    knobs : mapping of str to Knob
+        What the device has, in the order in which it is to be written.
+    journal : Journal
+        Where originals are kept until they are back.
+    carrier : callable
+        Whether the link has carrier now.
+    carrier_within_s, settled_after_s : float
+        Longest wait for the carrier after a reset, and how long it has to stay.
+    monotonic, sleep : callable
+        The clock in seconds.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        knobs: Mapping[str, Knob],
+        journal: Journal,
+        carrier: Callable[[], bool],
+        *,
+        carrier_within_s: float = CARRIER_WITHIN_S,
+        settled_after_s: float = SETTLED_AFTER_S,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._where = where
+        self._knobs = knobs
+        self._journal = journal
+        self._carrier = carrier
+        self._carrier_within_s, self._settled_after_s = carrier_within_s, settled_after_s
+        self._monotonic, self._sleep = monotonic, sleep
+        self.level = 0
+
+    def current(self) -> dict[str, Scalar]:
+        """Every setting in force; None where the driver does not report one."""
+        return values_of(self._knobs)
+
+    def apply(self, settings: Settings) -> dict[str, Scalar]:
+        """Turn `settings`, keep the originals for `restore`, and read back everything in force.
+
+        A refusal in the middle puts back what was changed before it.
+
+        Raises
+        ------
+        WorkloadError
+            A setting that nobody knows, or a value of another kind.
+        CapabilityMissingError
+            A setting that this device does not have, or does not report: there would be no way back.
+        SettingRefusedError
+            With the kernel's errno and words.
+        JournalError
+            The originals cannot be kept, so nothing was changed.
+        LabError
+            The link did not come back.
+        """
+        changes = self._changes(self._checked(settings))
+        had_carrier = self._resets(name for name, _, _ in changes) and self._carrier()
+        try:
+            for entry in self._journal.plan(self.level, changes):
+                self._journal.begin(entry.number)
+                self._knobs[entry.name].write(entry.written)
+                self._journal.accept(entry.number, self._knobs[entry.name].read())
+            if had_carrier:
+                self._await_carrier(", ".join(name for name, _, _ in changes))
+        except BaseException as failure:
+            self._put_back(self.level, failure)
+            raise
+        self.level += 1
+        return self.current()
+
+    def restore(self, level: int) -> list[PutBack]:
+        """Put back what every `apply` beyond the first `level` changed, the newest first; harmless twice.
+
+        Raises
+        ------
+        JournalError
+            Something could not be put back; all else was, and the journal keeps it.
+        """
+        results = self._put_back(level, None)
+        self.level = min(level, self.level)
+        return results
+
+    def recover(self, alive: Callable[[Owner], bool]) -> list[PutBack]:
+        """Finish what dead processes left of this device; call it with the device's lock held."""
+        results: list[PutBack] = []
+        if isinstance(self._journal, FileJournal):
+            for left in self._journal.leftovers(alive):
+                results += put_back(self._where, left.entries(), self._knobs, left)
+                if not left.entries():
+                    left.remove()
+        if self._resets(result.name for result in results if result.outcome == "restored"):
+            self._carrier_stays()
+        return results
+
+    def forget_originals(self) -> None:
+        """Make what is in force now the state that `restore` leads back to."""
+        for entry in self._journal.entries():
+            self._journal.finish(entry.number)
+        self.level = 0
+
+    def _checked(self, settings: Settings) -> dict[str, Scalar]:
+        """Settings by the kind of value, every name known and there."""
+        unknown = sorted(settings.keys() - SETTING_NAMES)
+        if unknown:
+            known = ", ".join(sorted(SETTING_NAMES))
+            raise WorkloadError(f"unknown setting {', '.join(unknown)}; known: {known}")
+        asked = {name: typed(name, value) for name, value in settings.items()}
+        for name in asked:
+            if self._knob_of(name) is None:
+                has = ", ".join(self.current()) or "none"
+                raise CapabilityMissingError(f"{self._where} has no setting '{name}' (it has {has})")
+        return asked
+
+    def _knob_of(self, name: str) -> Knob | None:
+        for knob in self._knobs.values():
+            if isinstance(knob, CompoundKnob) and name in knob.parts:
+                return knob
+        return self._knobs.get(name)
+
+    def _changes(self, asked: Mapping[str, Scalar]) -> list[Change]:
+        """Name, original and value of each knob to write, in order.
+
+        Adaptive moderation goes off before fixed values of its direction and comes on behind them.
+        """
+        wanted = dict(asked)
+        for direction in ("rx", "tx"):
+            adaptive = f"adaptive_{direction}"
+            overridden = any(f"{direction}_{field}" in asked for field in FIXED)
+            knob = self._knobs.get(adaptive) if overridden and adaptive not in asked else None
+            if knob is not None and knob.read() is True:
+                wanted[adaptive] = False
+        changes = []
+        for name, knob in self._knobs.items():
+            parts = knob.parts if isinstance(knob, CompoundKnob) else (name,)
+            mine = {part: wanted[part] for part in parts if part in wanted}
+            if mine:
+                changes.append(self._change(name, knob, mine))
+        return sorted((one for one in changes if one[1] != one[2]), key=_turn)
+
+    def _change(self, name: str, knob: Knob, mine: Mapping[str, Scalar]) -> Change:
+        original = knob.read()
+        if original is None:
+            raise CapabilityMissingError(
+                f"{self._where} does not report '{name}', so it could not be put back; nothing was changed"
+            )
+        target = knob.joined(original, mine) if isinstance(knob, CompoundKnob) else mine[name]
+        return name, original, target
+
+    def _put_back(self, level: int, failure: BaseException | None) -> list[PutBack]:
+        entries = [entry for entry in self._journal.entries() if entry.level >= level]
+        results = put_back(self._where, entries, self._knobs, self._journal)
+        if self._resets(result.name for result in results if result.outcome == "restored"):
+            self._carrier_stays()
+        stuck = [result.text for result in results if result.outcome in STUCK]
+        if stuck:
+            first = f"{failure}; and " if failure is not None else ""
+            raise JournalError(f"{first}{'; '.join(stuck)}. `labkit restore` tries again") from failure
+        return results
+
+    def _resets(self, names: Iterable[str]) -> bool:
+        return any(self._knobs[name].resets_link for name in names)
+
+    def _await_carrier(self, turned: str) -> None:
+        if not self._carrier_stays():
+            raise LabError(
+                f"{self._where}: no carrier within {self._carrier_within_s:g} s after {turned} changed; the "
+                f"settings were put back. Look at the cable and at the other end"
+            )
+
+    def _carrier_stays(self) -> bool:
+        """Whether the carrier is back within the bound, and has stayed for a while."""
+        now = self._monotonic()
+        deadline, since = now + self._carrier_within_s, now
+        while now <= deadline:
+            now = self._monotonic()
+            if not self._carrier():
+                since = now
+            elif now - since >= self._settled_after_s:
+                return True
+            self._sleep(STEP_S)
+        return False
+
+
+def _turn(change: Change) -> int:
+    name, _, value = change
+    if not name.startswith("adaptive_"):
+        return 1
+    return 2 if value else 0

@@ -1,0 +1,86 @@
+"""Puts back what dead processes left, for whole folders of journals: `labkit restore`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from labkit.errors import JournalError, RigBusyError
+from labkit.nic.journal import Device, FileJournal, Owner, read_folder
+from labkit.nic.knob import Knob
+from labkit.nic.lock import DeviceLock
+from labkit.nic.put_back import PutBack, put_back
+
+
+class Present(msgspec.Struct, frozen=True):
+    """A journalled device as it is now: by which name and number it goes, and its knobs."""
+
+    ifname: str
+    ifindex: int
+    knobs: Mapping[str, Knob]
+
+
+def recover(
+    folder: Path,
+    locks: Path,
+    find: Callable[[Device], Present | None],
+    alive: Callable[[Owner], bool],
+) -> list[PutBack]:
+    """Put every journalled setting of dead processes back, the youngest process first; harmless twice.
+
+    A restart of the machine resets most settings by itself: then there is nothing to do.
+
+    Parameters
+    ----------
+    folder : Path
+        Where journals live.
+    locks : Path
+        Where locks of devices live: a device that a living laboratory holds is left to it.
+    find : callable
+        The device by its hardware or number in the network namespace it was in; None when it is gone.
+    alive : callable
+        Whether a journal's process still runs.
+
+    Raises
+    ------
+    JournalError
+        A file that is no journal; whatever the others hold was put back first.
+    """
+    found, wrong = read_folder(folder, alive)
+    results = [result for journal in found for result in _one(journal, locks, find)]
+    if wrong:
+        raise JournalError("; ".join(str(error) for error in wrong))
+    return results
+
+
+def _one(journal: FileJournal, locks: Path, find: Callable[[Device], Present | None]) -> Iterable[PutBack]:
+    device = journal.device
+    present = find(device)
+    try:
+        with DeviceLock(locks, device.netns_inode, present.ifindex if present else device.ifindex):
+            if not journal.path.exists():  # somebody else was faster
+                return []
+            knobs = present.knobs if present else {}
+            results = put_back(_name(device, present), journal.entries(), knobs, journal)
+            if not journal.entries():
+                journal.remove()
+    except RigBusyError as busy:
+        return [
+            PutBack(
+                name=entry.name,
+                original=entry.original,
+                found=None,
+                outcome="busy",
+                text=f"{device.ifname}: {entry.name} was not put back to {entry.original!r}: {busy}",
+            )
+            for entry in journal.entries()
+        ]
+    return results
+
+
+def _name(device: Device, present: Present | None) -> str:
+    if present is None or present.ifname == device.ifname:
+        return device.ifname
+    return f"{present.ifname} ({device.ifname} when it was changed)"

@@ -1,0 +1,141 @@
+"""Knobs that are files of a made-up /sys and /proc: what is there, what is not, and what differs."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
+from labkit.linux.queues import cpus_of_mask, mask_of_cpus, read_word, write_word
+from labkit.nic.knob import values_of
+from labkit.nic.queue_knobs import FilesKnob, queue_knobs
+from labkit.nic.sysctl_knobs import sysctl_knobs
+
+
+@pytest.fixture
+def sys(tmp_path: Path) -> Path:
+    device = tmp_path / "sys/class/net/eth7"
+    files = {"gro_flush_timeout": "0", "napi_defer_hard_irqs": "0", "threaded": "0", "device/msi_irqs/30": ""}
+    for queue in range(11):
+        files[f"queues/tx-{queue}/byte_queue_limits/limit_min"] = "0"
+        files[f"queues/tx-{queue}/byte_queue_limits/limit_max"] = "1879048192"
+        files[f"queues/tx-{queue}/xps_cpus"] = "00000000,0000000f"
+        files[f"queues/rx-{queue}/rps_cpus"] = "0"
+    for name, word in files.items():
+        (device / name).parent.mkdir(parents=True, exist_ok=True)
+        (device / name).write_text(f"{word}\n")
+    (tmp_path / "proc/irq/30").mkdir(parents=True)
+    (tmp_path / "proc/irq/30/smp_affinity_list").write_text("0-1\n")
+    return tmp_path / "sys"
+
+
+def test_every_file_is_a_setting_by_its_name(sys: Path) -> None:
+    assert values_of(queue_knobs("eth7", sys=sys, proc=sys.parent / "proc")) == {
+        "bql_limit_min": 0,
+        "bql_limit_max": 1879048192,
+        "napi_defer_hard_irqs": 0,
+        "gro_flush_timeout_ns": 0,
+        "threaded": False,
+        "xps_cpus": "0-3",
+        "rps_cpus": "",
+        "irq_affinity": "0-1",
+    }
+
+
+def test_absent_file_is_no_knob_and_one_that_went_reads_none(sys: Path) -> None:
+    assert queue_knobs("eth8", sys=sys, proc=sys.parent / "proc") == {}
+    knob = queue_knobs("eth7", sys=sys, proc=sys.parent / "proc")["threaded"]
+    (sys / "class/net/eth7/threaded").unlink()
+    assert knob.read() is None
+    with pytest.raises(CapabilityMissingError) as told:
+        knob.write(True)
+    assert told.value.errno == errno.ENOENT
+    assert not (sys / "class/net/eth7/threaded").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "file", "word"),
+    [
+        ("threaded", True, "threaded", "1"),
+        ("gro_flush_timeout_ns", 20_000, "gro_flush_timeout", "20000"),
+        ("xps_cpus", "0-1,40", "queues/tx-10/xps_cpus", "00000100,00000003"),
+        ("rps_cpus", "", "queues/rx-3/rps_cpus", "00000000"),
+        ("bql_limit_max", 3000, "queues/tx-9/byte_queue_limits/limit_max", "3000"),
+    ],
+)
+def test_value_reaches_its_files_and_reads_back(
+    sys: Path, name: str, value: int | str, file: str, word: str
+) -> None:
+    knob = queue_knobs("eth7", sys=sys, proc=sys.parent / "proc")[name]
+    knob.write(value)
+    assert read_word(sys / "class/net/eth7" / file) == word
+    assert knob.read() == value
+
+
+@pytest.mark.parametrize("name", ["bql_limit_min", "xps_cpus"])
+def test_queues_that_differ_are_put_back_as_they_were(sys: Path, name: str) -> None:
+    knob = queue_knobs("eth7", sys=sys, proc=sys.parent / "proc")[name]
+    file = {"bql_limit_min": "byte_queue_limits/limit_min", "xps_cpus": "xps_cpus"}[name]
+    write_word(sys / "class/net/eth7/queues/tx-10" / file, "1")
+    before = knob.read()
+    knob.write(7 if name == "bql_limit_min" else "1-2")
+    assert knob.read() != before
+    knob.write(before)
+    assert knob.read() == before
+    assert str(before).endswith({"bql_limit_min": "0;0;1", "xps_cpus": "0-3;0-3;0"}[name])
+
+
+def test_wrong_number_of_values_is_refused(sys: Path) -> None:
+    knob = queue_knobs("eth7", sys=sys, proc=sys.parent / "proc")["bql_limit_min"]
+    with pytest.raises(SettingRefusedError, match="2 values for 11 queues"):
+        knob.write("1;2")
+
+
+@pytest.mark.parametrize("cpus", ["a", "3-1", "1-", "-1", "0-99999999999"])
+def test_list_of_cpus_that_is_none_is_refused(cpus: str) -> None:
+    with pytest.raises(SettingRefusedError, match="no list of CPUs"):
+        mask_of_cpus(cpus)
+
+
+@pytest.mark.parametrize("cpus", ["", "0", "0-3,8", "31", "32", "0-63", "1,3,5-6,64"])
+def test_cpu_lists_and_masks_are_each_others_inverse(cpus: str) -> None:
+    assert cpus_of_mask(mask_of_cpus(cpus)) == cpus
+
+
+def test_shorter_value_over_a_longer_one_reads_as_itself(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("1000\n")
+    write_word(path, "5")
+    assert read_word(path) == "5"
+
+
+def test_kernels_refusals_keep_their_errno(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="ENOSPC|EINVAL") as told:
+        write_word(Path("/dev/full"), "1")
+    assert isinstance(told.value, SettingRefusedError)
+    with pytest.raises(SettingRefusedError) as told:
+        write_word(tmp_path, "1")
+    assert told.value.errno == errno.EISDIR
+
+
+def test_sysctls_that_this_namespace_has_are_settings(tmp_path: Path) -> None:
+    folder = tmp_path / "sys/net/ipv4"
+    folder.mkdir(parents=True)
+    (folder / "tcp_limit_output_bytes").write_text("4194304\n")
+    knobs = sysctl_knobs(proc=tmp_path)
+    assert values_of(knobs) == {"tcp_limit_output_bytes": 4194304}
+    knobs["tcp_limit_output_bytes"].write(131072)
+    assert read_word(folder / "tcp_limit_output_bytes") == "131072"
+
+
+def test_busy_polling_threads_are_no_plain_truth_and_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "threaded"
+    path.write_text("2\n")
+    knob = FilesKnob("threaded", [path], "truth")
+    before = knob.read()
+    knob.write(True)
+    assert (before, knob.read()) == ("2", True)
+    knob.write(before)
+    assert read_word(path) == "2"
