@@ -63,7 +63,7 @@ WORKLOAD_FACTORS: Final = frozenset("engine sink frame_bytes batch rate_pps qdis
 ENGINE_NAMES: Final = frozenset({"send", "sendmmsg", "pktgen"})
 """Engines that exist; each rig answers some of them."""
 
-SINK_NAMES: Final = frozenset({"stack", "ifb"})
+SINK_NAMES: Final = frozenset({"stack", "ifb", "wire", "port"})
 """Places where frames may end; each rig has some of them."""
 
 _KINDS: Final[Mapping[str, type]] = {

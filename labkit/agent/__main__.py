@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
+from labkit.agent.device import StateFolders
 from labkit.agent.protocol import Channel, Request
 from labkit.agent.server import Server
 from labkit.agent.trust import refuse_open_folder
@@ -22,9 +24,15 @@ def main() -> None:
     os.dup2(2, 1)
     log = KernelLog()
     try:
-        Server(Channel(0, private_out, Request, life_fd=_client_life()), log).serve()
+        channel = Channel(0, private_out, Request, life_fd=_client_life())
+        Server(channel, log, _folders(sys.argv[1:])).serve()
     finally:
         log.close()
+
+
+def _folders(words: list[str]) -> StateFolders:
+    """Journal and locks below the folder of ``--state``, else the system's."""
+    return StateFolders.below(Path(words[1])) if words[:1] == ["--state"] else StateFolders()
 
 
 def _client_life() -> int | None:

@@ -25,10 +25,14 @@ from labkit.agent.protocol import (
     Measured,
     Message,
     Open,
+    OpenDevice,
     Opened,
+    Preview,
     Restore,
+    RestoreAll,
     Run,
     Stop,
+    Told,
     Welcome,
 )
 from labkit.errors import AgentLostError, LabError, RigBusyError
@@ -108,6 +112,21 @@ class AgentClient:
             force_user_namespace=force_user_namespace, settings=settings, peer_carrier=peer_carrier
         )
         return self._ask(request, Opened)
+
+    def open_device(self, name: str, *, port: str | None, i_know: str | None) -> Opened:
+        """Hold interface `name`; what a dead laboratory left on it is put back first."""
+        ssh_connection = os.environ.get("SSH_CONNECTION")
+        return self._ask(
+            OpenDevice(name=name, port=port, i_know=i_know, ssh_connection=ssh_connection), Opened
+        )
+
+    def restore_all(self) -> list[str]:
+        """Put back what dead laboratories left on any device; what was done, in words."""
+        return self._ask(RestoreAll(), Told).lines
+
+    def preview(self, settings: dict[str, Scalar]) -> str:
+        """What applying `settings` would do; nothing is changed."""
+        return "\n".join(self._ask(Preview(settings=settings), Told).lines)
 
     def look(self, sink: str) -> Opened:
         """State of the links that `sink` uses, read now."""

@@ -19,7 +19,7 @@ from labkit.errors import LabError
 from labkit.linux.links import LinkFacts
 from labkit.records import Privilege, Sample, Scalar
 
-PROTOCOL_VERSION: Final = 2
+PROTOCOL_VERSION: Final = 3
 MAX_MESSAGE_BYTES: Final = 1 << 28
 _PREFIX = struct.Struct("!I")
 END: Final = _PREFIX.pack(0)
@@ -52,6 +52,35 @@ class Open(Message, frozen=True, kw_only=True):
     force_user_namespace: bool
     settings: dict[str, Scalar]
     peer_carrier: bool
+
+
+class OpenDevice(Message, frozen=True, kw_only=True):
+    """Client: hold an interface of the agent's network namespace. Answer: Opened.
+
+    Attributes
+    ----------
+    port : str or None
+        A second interface that frames arrive at.
+    i_know : str or None
+        The interface's name once more, where something depends on it.
+    ssh_connection : str or None
+        SSH_CONNECTION of the user's own process: sudo takes it away.
+    """
+
+    name: str
+    port: str | None
+    i_know: str | None
+    ssh_connection: str | None
+
+
+class RestoreAll(Message, frozen=True, kw_only=True):
+    """Client: put back what dead laboratories left. Answer: Told."""
+
+
+class Preview(Message, frozen=True, kw_only=True):
+    """Client: say what applying `settings` would do. Answer: Told."""
+
+    settings: dict[str, Scalar]
 
 
 class Look(Message, frozen=True, kw_only=True):
@@ -110,6 +139,14 @@ class Opened(Message, frozen=True, kw_only=True):
     peer_counters: list[str]
     settings: dict[str, Scalar]
     private_sysfs: bool
+    driver: str | None
+    notes: list[str]
+
+
+class Told(Message, frozen=True, kw_only=True):
+    """Agent: lines for people."""
+
+    lines: list[str]
 
 
 class Done(Message, frozen=True, kw_only=True):
@@ -144,6 +181,10 @@ class Measured(Message, frozen=True, kw_only=True):
 
     Attributes
     ----------
+    device, device_counter : str
+        Whose counter says what left, and which.
+    peer_device : str or None
+        Whose counters say what arrived.
     at_end : dict of str to int
         Device counters as the engine ended; what `after` has more left a queue later.
     settled : bool
@@ -152,6 +193,9 @@ class Measured(Message, frozen=True, kw_only=True):
 
     report: EngineReport
     before: Reading
+    device: str
+    device_counter: str
+    peer_device: str | None
     at_end: dict[str, int]
     after: Reading
     settled: bool
@@ -171,8 +215,10 @@ class Failed(Message, frozen=True, kw_only=True):
     kernel_text: str | None
 
 
-Request: TypeAlias = Hello | Open | Look | Load | Apply | Restore | Run | Stop
-Answer: TypeAlias = Welcome | Opened | Done | Applied | Live | Measured | Failed
+Request: TypeAlias = (
+    Hello | Open | OpenDevice | RestoreAll | Preview | Look | Load | Apply | Restore | Run | Stop
+)
+Answer: TypeAlias = Welcome | Opened | Told | Done | Applied | Live | Measured | Failed
 
 
 class Closed(Exception):  # noqa: N818 - the end of a stream, not an error

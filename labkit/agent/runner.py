@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from labkit._native import Progress, StopFlag
+from labkit.agent.host import Host
 from labkit.agent.protocol import Channel, Live, Measured, Reading, Run, Stop
-from labkit.agent.veth import COUNTER_OF_SINK, VethHost
 from labkit.counters.deltas import counter_deltas
 from labkit.engines.base import Engine, EngineReport
 from labkit.engines.choose import choose
@@ -50,7 +50,7 @@ class _Engine(threading.Thread):
             os.eventfd_write(self._wake_fd, 1)
 
 
-def run_once(channel: Channel, host: VethHost, frames: Frames, request: Run, log: KernelLog) -> Measured:
+def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: KernelLog) -> Measured:
     """Send `frames` as `request` says; live samples and the Stop message pass over `channel` meanwhile.
 
     Raises
@@ -85,8 +85,12 @@ def run_once(channel: Channel, host: VethHost, frames: Frames, request: Run, log
     at_end, _ = host.read_links(request.sink)
     after, settled = _settled(host, request.sink)
     stolen_after = steal_ns(cpu)
+    device, counter, peer = host.counter(request.sink)
     return Measured(
         report=thread.report,
+        device=device,
+        device_counter=counter,
+        peer_device=peer,
         before=before,
         at_end=at_end,
         after=after,
@@ -106,7 +110,7 @@ def _kept_carrier(before: LinkFacts, after: LinkFacts) -> bool:
 
 def _watch(
     channel: Channel,
-    host: VethHost,
+    host: Host,
     request: Run,
     before: Reading,
     progress: Progress,
@@ -132,10 +136,10 @@ def _watch(
             channel.send(Live(sample=sample, number=request.number))
 
 
-def _sample(host: VethHost, request: Run, before: Reading, progress: Progress, started_ns: int) -> Sample:
+def _sample(host: Host, request: Run, before: Reading, progress: Progress, started_ns: int) -> Sample:
     """Counts so far; a counter that fell, or is missing, is unknown for this sample and ends nothing."""
     device, peer = host.read_links(request.sink)
-    counter = COUNTER_OF_SINK[request.sink]
+    _, counter, _ = host.counter(request.sink)
     moved = counter_deltas(before.peer, peer)
     counts = [moved.get(name) for name in request.peer_counters]
     known = [count for count in counts if count is not None]
@@ -148,7 +152,7 @@ def _sample(host: VethHost, request: Run, before: Reading, progress: Progress, s
     )
 
 
-def _settled(host: VethHost, sink: str) -> tuple[Reading, bool]:
+def _settled(host: Host, sink: str) -> tuple[Reading, bool]:
     """Counters once the queue is empty and two reads agree, within 100 ms; whether it came to that."""
     deadline = time.monotonic_ns() + SETTLE_NS
     last = host.read(sink)

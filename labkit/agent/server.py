@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from labkit.agent.device import DeviceHost, StateFolders, restore_all
+from labkit.agent.host import Host
 from labkit.agent.protocol import (
     PROTOCOL_VERSION,
     Applied,
@@ -20,9 +22,13 @@ from labkit.agent.protocol import (
     Look,
     Message,
     Open,
+    OpenDevice,
+    Preview,
     Restore,
+    RestoreAll,
     Run,
     Stop,
+    Told,
     Welcome,
 )
 from labkit.agent.runner import run_once
@@ -41,16 +47,22 @@ class Server:
         The stream to the client.
     log : KernelLog
         Opened before any namespace was entered.
+    folders : StateFolders
+        Where journal and locks of host devices live.
     """
 
-    def __init__(self, channel: Channel, log: KernelLog) -> None:
+    def __init__(self, channel: Channel, log: KernelLog, folders: StateFolders) -> None:
         self._channel = channel
         self._log = log
-        self._host: VethHost | None = None
+        self._host: Host | None = None
+        self._folders = folders
         self._frames: FrameTable | None = None
         self._answers: dict[type[Message], Callable[..., Message | None]] = {
             Hello: self._hello,
             Open: self._open,
+            OpenDevice: self._open_device,
+            RestoreAll: lambda _: Told(lines=restore_all(self._folders)),
+            Preview: lambda asked: Told(lines=[self._rig().preview(asked.settings)]),
             Look: lambda asked: self._rig().look(asked.sink),
             Load: self._load,
             Apply: lambda asked: Applied(accepted=self._rig().apply(asked.settings)),
@@ -99,12 +111,25 @@ class Server:
     def _open(self, asked: Open) -> Message:
         if self._host is not None:
             raise LabError("agent: the rig is open already")
-        self._host = VethHost(force_user_namespace=asked.force_user_namespace)
-        self._host.build(peer_carrier=asked.peer_carrier)
+        host = VethHost(force_user_namespace=asked.force_user_namespace)
+        self._host = host
+        host.build(peer_carrier=asked.peer_carrier)
         if asked.settings:
-            self._host.apply(asked.settings)
-            self._host.forget_originals()
-        return self._host.look("stack")
+            host.apply(asked.settings)
+            host.forget_originals()
+        return host.look("stack")
+
+    def _open_device(self, asked: OpenDevice) -> Message:
+        if self._host is not None:
+            raise LabError("agent: a rig is open already")
+        self._host = DeviceHost(
+            asked.name,
+            port=asked.port,
+            i_know=asked.i_know,
+            ssh_connection=asked.ssh_connection,
+            folders=self._folders,
+        )
+        return self._host.look("port" if asked.port else "wire")
 
     def _load(self, asked: Load) -> Message:
         self._frames = FrameTable(asked.block, asked.offsets, asked.lengths)
@@ -119,7 +144,7 @@ class Server:
             raise LabError("agent: no frames were loaded before the run")
         return run_once(self._channel, self._rig(), self._frames, asked, self._log)
 
-    def _rig(self) -> VethHost:
+    def _rig(self) -> Host:
         if self._host is None:
             raise LabError("agent: the rig is not open")
         return self._host

@@ -13,6 +13,7 @@ from labkit.linux.link_stats import LinkStats
 from labkit.linux.links import Links, QdiscCounts, driver_counters, switch_ipv6_off
 from labkit.linux.machine import softnet_dropped
 from labkit.nic.apply import SettingsHost
+from labkit.nic.guard import change_list
 from labkit.nic.journal import MemoryJournal
 from labkit.nic.knob import Knob
 from labkit.nic.link_knobs import End, knobs_of_ends
@@ -94,7 +95,18 @@ class VethHost:
             peer_counters=sorted(self._peer_stats.read(self._indices[PEER])) if device == SENDER else [],
             settings=self._settings.current(),
             private_sysfs=self.private_sysfs,
+            driver="veth",
+            notes=[],
         )
+
+    def counter(self, sink: str) -> tuple[str, str, str | None]:
+        """Device and counter that say what left, and the device that says what arrived, if any."""
+        device = self._device(sink)
+        return device, COUNTER_OF_SINK[sink], PEER if device == SENDER else None
+
+    def preview(self, settings: Mapping[str, Scalar]) -> str:
+        """What applying `settings` would do; a veth's link stays up."""
+        return change_list(settings, self._settings.current(), {})
 
     def ifindex(self, sink: str) -> int:
         """Interface index that an engine sends on."""

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from labkit.agent.protocol import Measured
-from labkit.agent.veth import COUNTER_OF_SINK, DEVICE_OF_SINK, PEER
 from labkit.counters.deltas import counter_delta, counter_deltas
 from labkit.counters.reconcile import Counts, difference_reason, reconciled
 from labkit.records import SCHEMA_VERSION, Mark, Privilege, Sample, Scalar, Trial
@@ -47,7 +46,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sample, ...]) -> Trial:
     """One run as a trial; see `labkit.records.Trial` for what each field means."""
     report = measured.report
-    counts = _counts(asked, measured, rule)
+    counts = _counts(measured, rule)
     pps = None if counts.device_sent is None else rate_pps(counts.device_sent, report.elapsed_ns)
     marks = _marks(asked, measured, counts)
     return Trial(
@@ -92,10 +91,9 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
     )
 
 
-def _counts(asked: Asked, measured: Measured, rule: PeerRule) -> Counts:
+def _counts(measured: Measured, rule: PeerRule) -> Counts:
     before, after, report = measured.before, measured.after, measured.report
     device = counter_deltas(before.device, after.device)
-    ifb = asked.sink == "ifb"
     queue_dropped = counter_delta(before.peer_queue_dropped, after.peer_queue_dropped).value
     softnet = counter_delta(before.softnet_dropped, after.softnet_dropped).value
     return Counts(
@@ -104,10 +102,10 @@ def _counts(asked: Asked, measured: Measured, rule: PeerRule) -> Counts:
         partial_returns=report.partial_returns,
         qdisc_dropped=counter_delta(before.qdisc_dropped, after.qdisc_dropped).value,
         qdisc_queued=after.qdisc_queued,
-        device_sent=device.get(COUNTER_OF_SINK[asked.sink]),
+        device_sent=device.get(measured.device_counter),
         device_dropped=device.get("tx_dropped"),
-        peer_received=None if ifb else _peer_received(measured, rule, queue_dropped, softnet),
-        peer_dropped=None if ifb or not rule.counters else queue_dropped,
+        peer_received=_peer_received(measured, rule, queue_dropped, softnet),
+        peer_dropped=queue_dropped if rule.counters else None,
     )
 
 
@@ -137,11 +135,11 @@ def _marks(asked: Asked, measured: Measured, counts: Counts) -> list[Mark]:
         marks.append("kernel-log")
     if _rate_missed(asked, measured, counts):
         marks.append("rate-missed")
-    if not measured.carrier and asked.sink != "ifb":
+    if not measured.carrier:
         marks.append("no-carrier")
     if not counts.device_sent:
         marks.append("nothing-sent")
-    if not measured.settled or _late(asked, measured) > LATE_SHARE * (counts.device_sent or 0):
+    if not measured.settled or _late(measured) > LATE_SHARE * (counts.device_sent or 0):
         marks.append("unsettled")
     return marks
 
@@ -173,14 +171,14 @@ def _rate_missed(asked: Asked, measured: Measured, counts: Counts) -> bool:
     return abs((counts.device_sent or 0) - due) > max(min(1.5, due / 2), RATE_TOLERANCE * due)
 
 
-def _late(asked: Asked, measured: Measured) -> int:
+def _late(measured: Measured) -> int:
     """Frames that the device counted after the engine had ended."""
-    return counter_deltas(measured.at_end, measured.after.device).get(COUNTER_OF_SINK[asked.sink]) or 0
+    return counter_deltas(measured.at_end, measured.after.device).get(measured.device_counter) or 0
 
 
 def _limiter(asked: Asked, counts: Counts, marks: list[Mark], *, carrier: bool) -> str | None:
     """What limited the run, where one counter proves it; else None."""
-    if not carrier and asked.sink != "ifb":
+    if not carrier:
         return "carrier"
     if counts.qdisc_dropped:
         return "qdisc"
@@ -202,8 +200,8 @@ def _circumstances(asked: Asked, measured: Measured, rule: PeerRule) -> dict[str
     report = measured.report
     return {
         "cpu": measured.cpu,
-        "device_counter": f"{DEVICE_OF_SINK[asked.sink]} {COUNTER_OF_SINK[asked.sink]}",
-        "peer_counter": " + ".join(f"{PEER} {name}" for name in rule.counters) or None,
+        "device_counter": f"{measured.device} {measured.device_counter}",
+        "peer_counter": " + ".join(f"{measured.peer_device} {name}" for name in rule.counters) or None,
         "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),
         "ended_by": report.ended_by,
         "fatal_errno": report.fatal_errno,

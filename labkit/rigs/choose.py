@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from labkit.rigs.simulated import SimulatedRig
 
 SIM_PREFIX: Final = "sim:"
+DEVICE_PREFIX: Final = "nic:"
 
 
 def rig(name: str, **parameters: Any) -> Rig:
@@ -23,7 +24,7 @@ def rig(name: str, **parameters: Any) -> Rig:
     Parameters
     ----------
     name : str
-        ``sim:ixgbe``, ``sim:ixgbe@baseline`` or ``veth``.
+        ``sim:ixgbe``, ``sim:ixgbe@baseline``, ``veth``, or ``nic:`` and an interface.
     **parameters
         The rig's own: the simulated ones take none.
 
@@ -40,7 +41,13 @@ def rig(name: str, **parameters: Any) -> Rig:
 
         _check_parameters(name, parameters, list(inspect.signature(VethRig).parameters))
         return VethRig(**parameters)
-    raise WorkloadError(f"unknown rig '{name}'; known: {', '.join(info.name for info in known_rigs())}")
+    if name.startswith(DEVICE_PREFIX):
+        from labkit.rigs.device import DeviceRig
+
+        _check_parameters(name, parameters, list(inspect.signature(DeviceRig).parameters)[1:])
+        return DeviceRig(name.removeprefix(DEVICE_PREFIX), **parameters)
+    known = ", ".join(info.name for info in known_rigs())
+    raise WorkloadError(f"unknown rig '{name}'; known: {known}, and {DEVICE_PREFIX}INTERFACE")
 
 
 def simulated_rig(name: str) -> SimulatedRig:

@@ -1,0 +1,214 @@
+"""The agent's side of a `nic:` rig: one device of this network namespace, its settings, lock and journal."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from labkit.agent.protocol import Opened, Reading
+from labkit.drivers.choose import facts_of
+from labkit.errors import LabError
+from labkit.linux.ethtool import Ethtool
+from labkit.linux.link_stats import LinkStats
+from labkit.linux.links import Links, driver_counters
+from labkit.linux.machine import softnet_dropped
+from labkit.linux.management import management_facts
+from labkit.linux.namespaces import network_inode
+from labkit.linux.processes import is_alive, owner_of
+from labkit.nic.apply import SettingsHost
+from labkit.nic.ethtool_knobs import ethtool_knobs
+from labkit.nic.guard import change_list, check_interface
+from labkit.nic.journal import Device, FileJournal
+from labkit.nic.knob import Knob
+from labkit.nic.link_knobs import link_knobs
+from labkit.nic.lock import DeviceLock
+from labkit.nic.queue_knobs import queue_knobs
+from labkit.nic.recovery import Present, recover
+from labkit.nic.sysctl_knobs import sysctl_knobs
+from labkit.records import Privilege, Scalar
+
+WIRE, PORT = "wire", "port"
+VETH_DRIVER = "veth"
+
+
+class StateFolders(msgspec.Struct, frozen=True):
+    """Where the journal and the locks of host devices live."""
+
+    journal: Path = Path("/var/lib/labkit/journal")
+    locks: Path = Path("/run/labkit")
+
+    @classmethod
+    def below(cls, folder: Path) -> StateFolders:
+        """Both below one folder, for a trial that is to leave the system's alone."""
+        return cls(folder / "journal", folder / "locks")
+
+
+class DeviceHost:
+    """Holds one device: nobody else's laboratory turns it meanwhile, and all settings lead back.
+
+    Parameters
+    ----------
+    name : str
+        The interface, in this process's network namespace.
+    port : str or None
+        A second interface that the frames arrive at.
+    i_know : str or None
+        Repeats `name` where something depends on it.
+    folders : StateFolders
+        Where originals are kept.
+
+    Raises
+    ------
+    SettingRefusedError
+        Something depends on the interface (the guard).
+    RigBusyError
+        Another laboratory holds it.
+    JournalError
+        There is no place for lock or journal.
+    LabError
+        No such interface.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        port: str | None,
+        i_know: str | None,
+        ssh_connection: str | None,
+        folders: StateFolders,
+    ) -> None:
+        self._links, self._stats, self._ethtool = Links(), LinkStats(), Ethtool()
+        self._name, self._port = name, port
+        self._links.index(name)
+        check_interface(management_facts(name, ssh_connection=ssh_connection), i_know=i_know)
+        self.privilege: Privilege = "sudo" if "SUDO_UID" in os.environ else "root"
+        device = device_of(self._links, self._ethtool, name)
+        self._ifindex = device.ifindex
+        self._driver = self._ethtool.driver_info(name).driver
+        self._lock = DeviceLock(folders.locks, device.netns_inode, device.ifindex)
+        owner = owner_of(os.getpid())
+        if owner is None:
+            raise LabError("agent: /proc does not tell who this process is; is it mounted?")
+        self._knobs = device_knobs(self._links, self._ethtool, name)
+        journal = FileJournal(folders.journal, device, owner)
+        self._settings = SettingsHost(name, self._knobs, journal, lambda: self._links.facts(name).carrier)
+        self.recovered = [result.text for result in self._settings.recover(is_alive)]
+
+    def look(self, sink: str) -> Opened:
+        """State of the device, and of the port where frames arrive."""
+        peer = self._links.facts(self._port) if sink == PORT and self._port else None
+        return Opened(
+            privilege=self.privilege,
+            link=self._links.facts(self._name),
+            peer=peer,
+            peer_counters=sorted(self._stats.read(peer.ifindex)) if peer else [],
+            settings=self._settings.current(),
+            private_sysfs=False,
+            driver=self._driver,
+            notes=self.recovered,
+        )
+
+    def counter(self, sink: str) -> tuple[str, str, str | None]:
+        """The device's tx_packets, and the port."""
+        return self._name, "tx_packets", self._port if sink == PORT else None
+
+    def ifindex(self, sink: str) -> int:  # noqa: ARG002 - one device, whatever the sink
+        """Interface number of the device."""
+        return self._ifindex
+
+    def read(self, sink: str) -> Reading:
+        """Raw counters now."""
+        qdisc = self._links.qdisc_counts(self._name)
+        device, peer = self.read_links(sink)
+        return Reading(
+            device=device,
+            peer=peer,
+            peer_queue_dropped=self._port_dropped(peer) if sink == PORT else None,
+            qdisc_dropped=qdisc.dropped,
+            qdisc_queued=qdisc.queued,
+            softnet_dropped=softnet_dropped(),
+        )
+
+    def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:
+        """Counters of the device and of the port."""
+        device = self._stats.read(self._ifindex)
+        if sink != PORT or self._port is None:
+            return device, {}
+        return device, self._stats.read(self._links.index(self._port))
+
+    def empty_queue(self, sink: str) -> bool:  # noqa: ARG002 - the qdisc is the host's
+        """Leave the host's qdisc alone."""
+        return False
+
+    def preview(self, settings: Mapping[str, Scalar]) -> str:
+        """What applying `settings` would do, and how often the link would go down."""
+        resets = {name: None for name in settings if name in self._knobs and self._knobs[name].resets_link}
+        return change_list(settings, self._settings.current(), resets)
+
+    def apply(self, settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
+        """Turn settings, journalled, and read back everything in force."""
+        return self._settings.apply(settings)
+
+    def restore(self, level: int) -> None:
+        """Put back what every `apply` beyond the first `level` changed."""
+        self._settings.restore(level)
+
+    def close(self) -> None:
+        """Put everything back and let the device go."""
+        try:
+            self._settings.restore(0)
+        finally:
+            self._lock.release()
+            for closable in (self._links, self._stats, self._ethtool):
+                closable.close()
+
+    def _port_dropped(self, peer: Mapping[str, int]) -> int | None:
+        """What the port lost for want of a buffer: veth's receive queues say it themselves."""
+        if self._port is None:
+            return None
+        drops = [n for name, n in driver_counters(self._port).items() if _is_veth_queue_drop(name)]
+        return sum(drops) if drops else peer.get("rx_missed_errors")
+
+
+def device_knobs(links: Links, ethtool: Ethtool, name: str) -> dict[str, Knob]:
+    """Everything that can be turned on device `name` and about it, in the order in which it is written."""
+    facts = facts_of(ethtool.driver_info(name).driver)
+    return {
+        **ethtool_knobs(ethtool, links.index(name), facts),
+        **link_knobs(links, name),
+        **queue_knobs(name),
+        **sysctl_knobs(),
+    }
+
+
+def device_of(links: Links, ethtool: Ethtool, name: str) -> Device:
+    """Which interface `name` is, so that it is found again under another name or number."""
+    link = links.facts(name)
+    bus = ethtool.driver_info(name).bus
+    return Device(netns_inode=network_inode(), ifindex=link.ifindex, ifname=name, hardware=bus or link.mac)
+
+
+def restore_all(folders: StateFolders) -> list[str]:
+    """Put back what dead laboratories left on the devices of this network namespace; what was done, in words."""
+    links, ethtool = Links(), Ethtool()
+    try:
+        present = [device_of(links, ethtool, name) for name in links.names()]
+
+        def find(wanted: Device) -> Present | None:
+            for device in present:
+                if device.is_same(wanted):
+                    return Present(device.ifname, device.ifindex, device_knobs(links, ethtool, device.ifname))
+            return None
+
+        return [result.text for result in recover(folders.journal, folders.locks, find, is_alive)]
+    finally:
+        links.close()
+        ethtool.close()
+
+
+def _is_veth_queue_drop(name: str) -> bool:
+    return name.startswith("rx_queue_") and name.endswith("_drops")

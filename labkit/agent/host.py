@@ -1,0 +1,53 @@
+"""What the server needs of a device, whether the agent made it or found it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from labkit.agent.protocol import Opened, Reading
+from labkit.records import Scalar
+
+
+class Host(Protocol):
+    """A device with its settings and its counters."""
+
+    def look(self, sink: str) -> Opened:
+        """State of the links that `sink` uses, read now."""
+        ...
+
+    def counter(self, sink: str) -> tuple[str, str, str | None]:
+        """Device and counter that say what left, and the device that says what arrived, if any."""
+        ...
+
+    def ifindex(self, sink: str) -> int:
+        """Interface number that an engine sends on."""
+        ...
+
+    def read(self, sink: str) -> Reading:
+        """Raw counters of one moment."""
+        ...
+
+    def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:
+        """Device and peer link counters alone: what a live sample can afford."""
+        ...
+
+    def empty_queue(self, sink: str) -> bool:
+        """Throw away what an earlier run left in a qdisc of ours; whether there was anything."""
+        ...
+
+    def preview(self, settings: Mapping[str, Scalar]) -> str:
+        """What applying `settings` would do, in words; nothing is changed."""
+        ...
+
+    def apply(self, settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
+        """Turn settings and read back everything in force."""
+        ...
+
+    def restore(self, level: int) -> None:
+        """Put back what every `apply` beyond the first `level` changed."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back."""
+        ...
