@@ -123,7 +123,7 @@ def parse_interrupts(text: str) -> Interrupts:
     """
     head, _, body = text.partition("\n")
     words = head.split()
-    if not words or not all(word.startswith("CPU") and word[3:].isdigit() for word in words):
+    if not words or not all(word.startswith("CPU") and word[3:].isdecimal() for word in words):
         raise CapabilityMissingError(f"the interrupts begin with {head[:60]!r} and not with the CPUs")
     cpus = tuple(int(word[3:]) for word in words)
     lines = (_line(line, len(cpus)) for line in body.splitlines() if ":" in line)
@@ -211,12 +211,12 @@ def _line(line: str, cpus: int) -> InterruptLine:
     label, _, rest = line.partition(":")
     words = rest.split(None, cpus)
     numbers = 0
-    while numbers < min(cpus, len(words)) and words[numbers].isdigit():
+    while numbers < min(cpus, len(words)) and words[numbers].isdecimal():
         numbers += 1
     counts = tuple(map(int, words[:numbers]))
     label = label.strip()
     tail = " ".join(" ".join(words[numbers:]).split())
-    if not label.isdigit():
+    if not label.isdecimal():
         return InterruptLine(label=label, counts=counts, chip=None, names=(), description=tail or None)
     chip, names = _handlers(tail.split())
     return InterruptLine(label=label, counts=counts, chip=chip, names=split_names(names), description=None)
@@ -232,6 +232,6 @@ def _handlers(words: Sequence[str]) -> tuple[str | None, str]:
     chip, rest = words[0], words[1:]
     if rest and _TRIGGER.fullmatch(rest[0]):
         rest = rest[1:]
-    elif rest and rest[0].isdigit():
+    elif rest and rest[0].isdecimal():
         rest = rest[2:] if len(rest) > 1 and rest[1] in _FLOW_WORDS else rest[1:]
     return chip, " ".join(rest)

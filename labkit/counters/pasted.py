@@ -122,7 +122,7 @@ def _device(text: str) -> str | None:
 def _scalar(word: str) -> Scalar:
     """Value of one column: ``n/a`` is None, ``on`` and ``off`` are truths, digits are a number."""
     known: dict[str, Scalar] = {"n/a": None, "on": True, "off": False}
-    return known[word] if word in known else int(word) if word.isdigit() else word
+    return known[word] if word in known else int(word) if word.isdecimal() else word
 
 
 def _raise_refusal(text: str) -> None:

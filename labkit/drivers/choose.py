@@ -26,10 +26,10 @@ ALIASES: Final = {
     "mlx5": "mlx5_core",
     "bnxt": "bnxt_en",
     "tap": "tun",
-    "gfar-enet": "gianfar",
+    "gianfar": "gfar-enet",
     "virtio": "virtio_net",
 }
-"""Other names of the same driver: people's, and gianfar's own."""
+"""What people call drivers that ``ethtool -i`` calls otherwise."""
 
 
 def facts_of(driver: str) -> DriverFacts:

@@ -140,8 +140,7 @@ I40E: Final = DriverFacts(
     name="i40e",
     kernel="6.12",
     rings=RINGS,
-    coalesce=USECS
-    | {"adaptive_rx", "adaptive_tx", "rx_usecs_high", "tx_usecs_high", "rx_frames_irq", "tx_frames_irq"},
+    coalesce=USECS | {"adaptive_rx", "adaptive_tx", "rx_usecs_high", "tx_usecs_high", "tx_frames_irq"},
     per_queue_coalesce=True,
     values={
         "rx_ring": _I40E_RING,

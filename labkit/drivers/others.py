@@ -124,7 +124,7 @@ _GIANFAR_USECS: Final = ValueFacts(
     source="gfar_scoalesce: GFAR_MAX_COAL_USECS = 65535; on only if usecs and frames are above 0",
 )
 GIANFAR: Final = DriverFacts(
-    name="gianfar",
+    name="gfar-enet",
     kernel="6.12",
     rings=RINGS,
     coalesce=USECS_AND_FRAMES,
