@@ -20,6 +20,7 @@ CLONE_NEWUSER = 0x1000_0000
 CLONE_NEWNET = 0x4000_0000
 MS_REC = 0x4000
 MS_PRIVATE = 1 << 18
+MNT_DETACH = 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -123,13 +124,16 @@ def mount_sysfs() -> bool:
 def sysfs_of(network: int) -> Path | None:
     """Root of a sysfs that shows the devices of `network`; None where a container forbids the mount.
 
-    It lies under /sys, reachable through a descriptor that lives as long as the process: mount this process's
-    own over it (`mount_sysfs`).
+    It is mounted nowhere: a descriptor keeps it as long as the process lives.
     """
     with inside(network):
         if not mount_sysfs():
             return None
     descriptor = os.open("/sys", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    # a mount on top of it would catch the ".." of its symbolic links
+    if _libc.umount2(b"/sys", MNT_DETACH) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), "/sys")
     return Path(f"/proc/self/fd/{descriptor}")
 
 

@@ -29,8 +29,8 @@ def read_word(path: Path) -> str | None:
     return text.partition("\n")[0].strip()
 
 
-def write_word(path: Path, word: str) -> None:
-    """Hand `word` to the kernel in one write; no file is made.
+def write_word(path: Path, word: str, what: str = "") -> None:
+    """Hand `word` to the kernel in one write; no file is made, and errors call it `what`.
 
     Nothing is cut off: the kernel does not care, and an ordinary file that stands in for one never is empty.
 
@@ -48,14 +48,14 @@ def write_word(path: Path, word: str) -> None:
         finally:
             os.close(descriptor)
     except OSError as refused:
-        number = refused.errno
+        number, what = refused.errno, what or str(path)
         if number in NOT_THERE:
-            raise CapabilityMissingError(f"{path}: not to be had here", errno=number) from refused
+            raise CapabilityMissingError(f"{what}: not to be had here", errno=number) from refused
         if number in NOT_OURS:
             raise CapabilityMissingError(
-                f"{path}: may not be written; run as root", errno=number
+                f"{what}: may not be written; run as root", errno=number
             ) from refused
-        raise SettingRefusedError(f"{path}: {word!r} refused by the kernel", errno=number) from refused
+        raise SettingRefusedError(f"{what}: {word!r} refused by the kernel", errno=number) from refused
 
 
 def device_file(name: str, file: str, sys: Path = SYS) -> list[Path]:
@@ -107,11 +107,12 @@ def mask_of_cpus(cpus: str) -> str:
     """
     bits = 0
     for part in filter(None, (part.strip() for part in cpus.split(","))):
-        first, _, last = part.partition("-")
-        good = first.isdecimal() and (last or first).isdecimal()
-        if not good or not int(first) <= int(last or first) < MOST_CPUS:
+        first, dash, last = part.partition("-")
+        last = last if dash else first
+        good = first.isdecimal() and last.isdecimal()
+        if not good or not int(first) <= int(last) < MOST_CPUS:
             raise SettingRefusedError(f"{cpus!r} is no list of CPUs; give one as in 0-3,8")
-        for cpu in range(int(first), int(last or first) + 1):
+        for cpu in range(int(first), int(last) + 1):
             bits |= 1 << cpu
     digits = f"{bits:x}"
     step = WORD_BITS // 4

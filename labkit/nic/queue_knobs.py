@@ -29,12 +29,14 @@ class FilesKnob:
         Its files, at least one.
     form : str
         How the kernel writes the value; a ``mask`` is given and told as a CPU list.
+    where : str
+        Whose setting it is, for messages.
     """
 
     resets_link = False
 
-    def __init__(self, name: str, paths: Sequence[Path], form: Form) -> None:
-        self.name = name
+    def __init__(self, name: str, paths: Sequence[Path], form: Form, where: str = "") -> None:
+        self.name, self._what = name, f"{where}: {name}" if where else name
         self._paths = tuple(paths)
         self._form = form
 
@@ -55,12 +57,12 @@ class FilesKnob:
             parts = [int(part) if part.isdecimal() else part for part in value.split(APART)]
         if len(parts) not in {1, len(self._paths)}:
             raise SettingRefusedError(
-                f"{self._paths[0]}: {self.name} {value!r} has {len(parts)} values for {len(self._paths)} "
+                f"{self._what} {value!r} has {len(parts)} values for {len(self._paths)} "
                 f"queues; give one for all, or as many as there are queues"
             )
         words = [self._word(part) for part in parts]
         for path, word in zip(self._paths, words * (len(self._paths) // len(words)), strict=True):
-            queues.write_word(path, word)
+            queues.write_word(path, word, self._what)
 
     def _value(self, word: str) -> Scalar:
         if self._form == "number":
@@ -71,7 +73,7 @@ class FilesKnob:
 
     def _word(self, value: Scalar) -> str:
         if self._form == "number":
-            return str(whole_number(str(self._paths[0]), self.name, value))
+            return str(whole_number(self._what, "value", value))
         if self._form == "truth":
             return str(int(value)) if isinstance(value, bool) else str(value)
         return queues.mask_of_cpus(str(value)) if self._form == "mask" else str(value)
@@ -101,4 +103,4 @@ def queue_knobs(
         ("rps_cpus", queues.queue_files(name, "rx", "rps_cpus", sys), "mask"),
         ("irq_affinity", [path for path in affinities if path.exists()], "text"),
     ]
-    return {setting: FilesKnob(setting, paths, form) for setting, paths, form in found if paths}
+    return {setting: FilesKnob(setting, paths, form, name) for setting, paths, form in found if paths}

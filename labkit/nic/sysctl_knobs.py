@@ -19,4 +19,8 @@ SYSCTLS: Final = {
 def sysctl_knobs(*, proc: Path = queues.PROC) -> dict[str, Knob]:
     """Knob of each sysctl that this network namespace has."""
     files = {setting: queues.sysctl_file(sysctl, proc) for setting, sysctl in SYSCTLS.items()}
-    return {setting: FilesKnob(setting, paths, "number") for setting, paths in files.items() if paths}
+    return {
+        setting: FilesKnob(setting, paths, "number", SYSCTLS[setting])
+        for setting, paths in files.items()
+        if paths
+    }

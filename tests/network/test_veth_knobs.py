@@ -31,8 +31,13 @@ def settings_of(rig: VethRig) -> dict[str, object]:
 
 def test_napi_settings_of_the_receiving_end_are_turned_and_put_back(rig: VethRig) -> None:
     before = settings_of(rig)
-    if "gro_flush_timeout_ns" not in before:
-        pytest.skip("no sysfs may be mounted in this container")
+    looked = rig._client.look("stack")
+    if looked.privilege == "userns" or not looked.private_sysfs:
+        # the kernel asks for power over the whole machine (net/core/net-sysfs.c, capable)
+        with pytest.raises(CapabilityMissingError), rig.applied({"gro_flush_timeout_ns": 20_000}):
+            pytest.fail("applied")
+        assert settings_of(rig) == before
+        return
     with rig.applied({"gro_flush_timeout_ns": 20_000, "napi_defer_hard_irqs": 2}) as applied:
         assert applied.accepted["gro_flush_timeout_ns"] == 20_000
         assert applied.accepted["napi_defer_hard_irqs"] == 2

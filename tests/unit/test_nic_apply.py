@@ -1,4 +1,4 @@
-"""Settings are turned in the right order, waited for, read back, and a refusal leaves the device as it was."""
+"""Settings are turned in order, waited for and read back; a refusal leaves the device as it was."""
 
 from __future__ import annotations
 
