@@ -7,8 +7,9 @@ import signal
 import sys
 from pathlib import Path
 
+from labkit.agent.channel import Channel
 from labkit.agent.device import StateFolders
-from labkit.agent.protocol import Channel, Request
+from labkit.agent.protocol import Request
 from labkit.agent.server import Server
 from labkit.agent.trust import refuse_open_folder
 from labkit.linux.kernel_log import KernelLog

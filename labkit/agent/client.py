@@ -10,31 +10,10 @@ from typing import Protocol
 
 import msgspec
 
+from labkit.agent import protocol
 from labkit.agent.answers import M, expected
+from labkit.agent.channel import Closed
 from labkit.agent.line import Line
-from labkit.agent.protocol import (
-    PROTOCOL_VERSION,
-    Applied,
-    Apply,
-    Closed,
-    Done,
-    Hello,
-    Live,
-    Load,
-    Look,
-    Measured,
-    Message,
-    Open,
-    OpenDevice,
-    Opened,
-    Preview,
-    Restore,
-    RestoreAll,
-    Run,
-    Stop,
-    Told,
-    Welcome,
-)
 from labkit.errors import AgentLostError, LabError, RigBusyError
 from labkit.records import Frames, Sample, Scalar
 
@@ -106,68 +85,74 @@ class AgentClient:
             self.close()
             raise
 
-    def open(self, settings: dict[str, Scalar], *, force_user_namespace: bool, peer_carrier: bool) -> Opened:
+    def open(
+        self, settings: dict[str, Scalar], *, force_user_namespace: bool, peer_carrier: bool
+    ) -> protocol.Opened:
         """Make the veth rig with `settings` as its ground state."""
-        request = Open(
+        request = protocol.Open(
             force_user_namespace=force_user_namespace, settings=settings, peer_carrier=peer_carrier
         )
-        return self._ask(request, Opened)
+        return self._ask(request, protocol.Opened)
 
-    def open_device(self, name: str, *, port: str | None, i_know: str | None) -> Opened:
+    def open_device(self, name: str, *, port: str | None, i_know: str | None) -> protocol.Opened:
         """Hold interface `name`; what a dead laboratory left on it is put back first."""
         ssh_connection = os.environ.get("SSH_CONNECTION")
         return self._ask(
-            OpenDevice(name=name, port=port, i_know=i_know, ssh_connection=ssh_connection), Opened
+            protocol.OpenDevice(name=name, port=port, i_know=i_know, ssh_connection=ssh_connection),
+            protocol.Opened,
         )
 
     def restore_all(self) -> list[str]:
         """Put back what dead laboratories left on any device; what was done, in words."""
-        return self._ask(RestoreAll(), Told).lines
+        return self._ask(protocol.RestoreAll(), protocol.Told).lines
 
     def preview(self, settings: dict[str, Scalar]) -> str:
         """What applying `settings` would do; nothing is changed."""
-        return "\n".join(self._ask(Preview(settings=settings), Told).lines)
+        return "\n".join(self._ask(protocol.Preview(settings=settings), protocol.Told).lines)
 
-    def look(self, sink: str) -> Opened:
+    def look(self, sink: str) -> protocol.Opened:
         """State of the links that `sink` uses, read now."""
-        return self._ask(Look(sink=sink), Opened)
+        return self._ask(protocol.Look(sink=sink), protocol.Opened)
 
     def apply(self, settings: dict[str, Scalar]) -> dict[str, Scalar]:
         """Turn settings, one level up; everything in force as read back.
 
         The agent keeps the originals until `restore`.
         """
-        accepted = self._ask(Apply(settings=settings), Applied).accepted
+        accepted = self._ask(protocol.Apply(settings=settings), protocol.Applied).accepted
         self.level += 1
         return accepted
 
     def restore(self) -> None:
         """Put back what every `apply` beyond `level` changed; with a lost or closed agent it is gone."""
         if not (self._lost or self.closed):
-            self._ask(Restore(level=self.level), Done)
+            self._ask(protocol.Restore(level=self.level), protocol.Done)
 
     def load(self, frames: Frames) -> None:
         """Hand over the frames of the runs to come; the same table again costs nothing."""
         if frames is not self._loaded:
             self._loaded = None
-            self._ask(Load(block=frames.block, offsets=frames.offsets, lengths=frames.lengths), Done)
+            self._ask(
+                protocol.Load(block=frames.block, offsets=frames.offsets, lengths=frames.lengths),
+                protocol.Done,
+            )
             self._loaded = frames
 
     def run(
-        self, request: Run, *, longest_s: float, on_sample: Callable[[Sample], None] | None = None
-    ) -> tuple[Measured, tuple[Sample, ...]]:
+        self, request: protocol.Run, *, longest_s: float, on_sample: Callable[[Sample], None] | None = None
+    ) -> tuple[protocol.Measured, tuple[Sample, ...]]:
         """Send the loaded frames once; the raw measurement and its live samples.
 
         Whatever interrupts it (Ctrl-C, an error in `on_sample`) stops the engine, waits for its end, and
         goes on.
         """
-        measured = self._ask(request, Measured, longest_s=longest_s, on_sample=on_sample)
+        measured = self._ask(request, protocol.Measured, longest_s=longest_s, on_sample=on_sample)
         return measured, tuple(self._samples)
 
     def stop(self) -> None:
         """End the run in progress; harmless when there is none."""
         if not (self.closed or self._lost):
-            self._line.send(Stop())
+            self._line.send(protocol.Stop())
 
     @property
     def closed(self) -> bool:
@@ -179,13 +164,15 @@ class AgentClient:
         self._end()
 
     def _greet(self) -> None:
-        spoken = self._ask(Hello(version=PROTOCOL_VERSION), Welcome).version
-        if spoken != PROTOCOL_VERSION:
-            raise LabError(f"agent speaks protocol {spoken}, not {PROTOCOL_VERSION}: run `make setup`")
+        spoken = self._ask(protocol.Hello(version=protocol.PROTOCOL_VERSION), protocol.Welcome).version
+        if spoken != protocol.PROTOCOL_VERSION:
+            raise LabError(
+                f"agent speaks protocol {spoken}, not {protocol.PROTOCOL_VERSION}: run `make setup`"
+            )
 
     def _ask(
         self,
-        request: Message,
+        request: protocol.Message,
         kind: type[M],
         *,
         longest_s: float = 0.0,
@@ -204,16 +191,16 @@ class AgentClient:
             if turn in self._turns:
                 self._turns.remove(turn)
 
-    def _catch_up(self, request: Message) -> None:
+    def _catch_up(self, request: protocol.Message) -> None:
         """Do what an interrupted request left undone: an engine to stop, settings to put back."""
         if self._sending:
             self._end_run()
-        if self._level_at_agent > self.level and not isinstance(request, Restore):
-            self._exchange(Restore(level=self.level), Done)
+        if self._level_at_agent > self.level and not isinstance(request, protocol.Restore):
+            self._exchange(protocol.Restore(level=self.level), protocol.Done)
 
     def _exchange(
         self,
-        request: Message,
+        request: protocol.Message,
         kind: type[M],
         longest_s: float = 0.0,
         on_sample: Callable[[Sample], None] | None = None,
@@ -221,9 +208,9 @@ class AgentClient:
         self._samples = []
         self._number = number = self._number + 1
         numbered = msgspec.structs.replace(request, number=number)
-        if isinstance(request, Apply):
+        if isinstance(request, protocol.Apply):
             self._level_at_agent = self.level + 1
-        if not isinstance(request, Run):
+        if not isinstance(request, protocol.Run):
             self._line.send(numbered)
             answer = self._answer(number, time.monotonic() + ANSWER_WITHIN_S, None)
         else:
@@ -235,32 +222,34 @@ class AgentClient:
             except BaseException:
                 self._end_run()
                 raise
-        if isinstance(request, Restore) and isinstance(answer, Done):
+        if isinstance(request, protocol.Restore) and isinstance(answer, protocol.Done):
             self._level_at_agent = request.level
         return expected(answer, kind)
 
     def _end_run(self) -> None:
         """Stop the engine and wait until the agent answers again."""
         if not (self._lost or self.closed):
-            self._line.send(Stop())
+            self._line.send(protocol.Stop())
             self._number = number = self._number + 1
-            self._line.send(Hello(version=PROTOCOL_VERSION, number=number))
+            self._line.send(protocol.Hello(version=protocol.PROTOCOL_VERSION, number=number))
             self._answer(number, time.monotonic() + ANSWER_WITHIN_S, None)
             self._sending = False
 
-    def _answer(self, number: int, deadline: float, on_sample: Callable[[Sample], None] | None) -> Message:
+    def _answer(
+        self, number: int, deadline: float, on_sample: Callable[[Sample], None] | None
+    ) -> protocol.Message:
         """Answer to request `number`; its live samples are kept, and older answers passed over."""
         while True:
             answer = self._receive(deadline)
             if answer.number != number:
                 continue
-            if not isinstance(answer, Live):
+            if not isinstance(answer, protocol.Live):
                 return answer
             self._samples.append(answer.sample)
             if on_sample is not None:
                 on_sample(answer.sample)
 
-    def _receive(self, deadline: float) -> Message:
+    def _receive(self, deadline: float) -> protocol.Message:
         try:
             answer = self._line.receive(max(0.0, deadline - time.monotonic()))
             while answer is None and time.monotonic() < deadline:

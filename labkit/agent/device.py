@@ -193,7 +193,7 @@ def device_of(links: Links, ethtool: Ethtool, name: str) -> Device:
 
 
 def restore_all(folders: StateFolders) -> list[str]:
-    """Put back what dead laboratories left on the devices of this network namespace; what was done, in words."""
+    """Put back what dead laboratories left in this network namespace; what was done, in words."""
     links, ethtool = Links(), Ethtool()
     try:
         present = [device_of(links, ethtool, name) for name in links.names()]

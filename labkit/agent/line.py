@@ -12,7 +12,8 @@ import weakref
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
-from labkit.agent.protocol import END, LONGEST_WAIT_S, Answer, Channel, Closed, Message
+from labkit.agent.channel import END, LONGEST_WAIT_S, Channel, Closed
+from labkit.agent.protocol import Answer, Message
 from labkit.errors import LabError
 
 Arrived: TypeAlias = Message | Closed | LabError

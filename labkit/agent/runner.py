@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from labkit._native import Progress, StopFlag
+from labkit.agent.channel import Channel
 from labkit.agent.host import Host
-from labkit.agent.protocol import Channel, Live, Measured, Reading, Run, Stop
+from labkit.agent.protocol import Live, Measured, Reading, Run, Stop
 from labkit.counters.deltas import counter_deltas
 from labkit.engines.base import Engine, EngineReport
 from labkit.engines.choose import choose

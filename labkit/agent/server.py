@@ -7,14 +7,13 @@ from collections.abc import Callable
 
 import msgspec
 
+from labkit.agent.channel import Channel, Closed
 from labkit.agent.device import DeviceHost, StateFolders, restore_all
 from labkit.agent.host import Host
 from labkit.agent.protocol import (
     PROTOCOL_VERSION,
     Applied,
     Apply,
-    Channel,
-    Closed,
     Done,
     Failed,
     Hello,

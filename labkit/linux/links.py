@@ -76,6 +76,10 @@ class Links:
             raise LabError(f"{name}: no such interface in this namespace")
         return int(found[0])
 
+    def names(self) -> list[str]:
+        """Names of every link."""
+        return [str(link.get_attr("IFLA_IFNAME")) for link in self._ip.get_links()]
+
     def facts(self, name: str) -> LinkFacts:
         """Read a link's state."""
         link = self._ip.get_links(self.index(name))[0]

@@ -104,6 +104,11 @@ def current_network() -> int:
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
+def network_inode() -> int:
+    """Number of this thread's network namespace: interface numbers mean something within it only."""
+    return os.stat("/proc/thread-self/ns/net").st_ino
+
+
 @contextlib.contextmanager
 def inside(network: int) -> Iterator[None]:
     """Run the body in another network namespace; sockets opened there stay there."""

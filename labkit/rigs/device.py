@@ -9,6 +9,7 @@ from labkit.agent.client import AgentClient
 from labkit.agent.launch import start_agent
 from labkit.agent.protocol import Opened
 from labkit.drivers.choose import facts_of
+from labkit.drivers.facts import DriverFacts
 from labkit.errors import WorkloadError
 from labkit.records import Frames, RigInfo, Scalar, Settings, typed
 from labkit.rigs.agent_rig import AgentRig
@@ -64,8 +65,13 @@ class DeviceRig(AgentRig):
         self.notes = tuple(opened.notes)
         super().__init__(info, client, opened, asked={}, sink=PORT if port else WIRE)
 
+    @property
+    def driver(self) -> DriverFacts:
+        """What is known about the device's driver."""
+        return self._facts
+
     def preview(self, settings: Settings) -> str:
-        """What applying `settings` would do: the changes, and how often the link goes down. Nothing changes."""
+        """What applying `settings` would do, and how often the link would go down; nothing changes."""
         return self._client.preview(self._checked(settings))
 
     def _checked(self, settings: Settings) -> dict[str, Scalar]:

@@ -15,13 +15,12 @@ import pytest
 
 from labkit.agent import client as client_module
 from labkit.agent import line as line_module
+from labkit.agent.channel import Channel, Closed
 from labkit.agent.client import AgentClient
 from labkit.agent.protocol import (
     PROTOCOL_VERSION,
     Applied,
     Apply,
-    Channel,
-    Closed,
     Done,
     Failed,
     Hello,
@@ -47,6 +46,9 @@ READING = Reading(
     device={}, peer={}, peer_queue_dropped=None, qdisc_dropped=None, qdisc_queued=None, softnet_dropped=None
 )
 MEASURED = Measured(
+    device="veth0",
+    device_counter="tx_packets",
+    peer_device="veth1",
     report=EngineReport(
         sent=1,
         refused=0,

@@ -10,19 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from labkit.agent.protocol import (
-    END,
-    MAX_MESSAGE_BYTES,
-    Answer,
-    Channel,
-    Closed,
-    Done,
-    Failed,
-    Hello,
-    Load,
-    Request,
-    Welcome,
-)
+from labkit.agent.channel import END, MAX_MESSAGE_BYTES, Channel, Closed
+from labkit.agent.protocol import Answer, Done, Failed, Hello, Load, Request, Welcome
 from labkit.errors import LabError
 
 

@@ -64,6 +64,9 @@ def trial(after: Reading, *, carrier: bool = True, asked: dict[str, Any] | None 
     measured = Measured(
         report=msgspec.structs.replace(REPORT, **did),
         before=reading(0),
+        device="veth0",
+        device_counter="tx_packets",
+        peer_device="veth1",
         at_end=after.device,
         after=after,
         settled=True,
@@ -138,7 +141,9 @@ def test_live_sample_of_a_counter_that_fell_is_unknown_and_sampling_goes_on() ->
     counts = iter(
         [({"tx_packets": 3}, {OTHERHOST: 7}), ({"tx_packets": 9}, {}), ({"tx_packets": 9}, {OTHERHOST: 8})]
     )
-    host: Any = SimpleNamespace(read_links=lambda _sink: next(counts))
+    host: Any = SimpleNamespace(
+        read_links=lambda _sink: next(counts), counter=lambda _sink: ("veth0", "tx_packets", "veth1")
+    )
     before = reading(5, peer=5)
     samples = [_sample(host, request, before, Progress(), 0) for _ in range(3)]
     seen = [(sample.device_sent, sample.peer_received) for sample in samples]

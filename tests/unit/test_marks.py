@@ -76,6 +76,12 @@ def trial(rule: PeerRule = OTHERHOST, **changes: Any) -> Trial:
     for values in (asked, report, measured):
         values |= {name: changes.pop(name) for name in changes.keys() & values.keys()}
     assert not changes
+    ifb = asked["sink"] == "ifb"
+    measured |= {
+        "device": "ifb0" if ifb else "veth0",
+        "device_counter": "rx_packets" if ifb else "tx_packets",
+        "peer_device": None if ifb else "veth1",
+    }
     measured.setdefault("at_end", measured["after"].device)
     return trial_of(Asked(**asked), Measured(report=EngineReport(**report), **measured), rule, ())
 
@@ -96,7 +102,7 @@ def test_ifb_counts_at_the_device_alone() -> None:
         qdisc_queued=0,
         softnet_dropped=0,
     )
-    sunk = trial(PeerRule(counters=(), note="no peer"), sink="ifb", after=after, carrier=False)
+    sunk = trial(PeerRule(counters=(), note="no peer"), sink="ifb", after=after)
     assert (sunk.device_sent, sunk.peer_received, sunk.reconciled) == (SENT, None, None)
     assert sunk.environment["device_counter"] == "ifb0 rx_packets"
     assert "no-carrier" not in sunk.marks

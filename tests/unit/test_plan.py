@@ -86,7 +86,7 @@ def test_numpy_levels_become_python_numbers() -> None:
         ({"adaptive_rx": [1]}, ["adaptive_rx 1: give true or false"]),
         ({"rate_pps": ["fast"]}, ["rate_pps 'fast': give a number"]),
         ({"sink": [3]}, ["sink 3: give a name"]),
-        ({"sink": ["stack", "drain"]}, ["drain", "known are ifb, stack"]),
+        ({"sink": ["stack", "drain"]}, ["drain", "known are ifb, port, stack, wire"]),
         ({"tx_ring": 512}, ["give a list"]),
         ({"engine": "send"}, ["give a list"]),
         ({"engine": ["send", "trafgen"]}, ["trafgen", "sendmmsg"]),

@@ -103,7 +103,7 @@ def test_a_refused_setting_leaves_the_rig_unchanged(
         ({"engine": "sendmmsg"}, CapabilityMissingError, "sim:ixgbe.*try rig 'veth'"),
         ({"engine": "warp"}, WorkloadError, "unknown engine 'warp'; known: pktgen, send, sendmmsg"),
         ({"sink": "stack"}, CapabilityMissingError, "no sink 'stack'.*veth"),
-        ({"sink": "drain"}, WorkloadError, "unknown sink 'drain'; known: ifb, stack"),
+        ({"sink": "drain"}, WorkloadError, "unknown sink 'drain'; known: ifb, port, stack, wire"),
         ({"batch": 0}, WorkloadError, "batch 0"),
         ({"batch": 1025}, WorkloadError, "batch 1025"),
         ({"batch": 8}, CapabilityMissingError, "batch 8 is pktgen's burst"),
