@@ -190,6 +190,7 @@ class Measured(Message, frozen=True, kw_only=True):
     settled: bool
     carrier: bool
     cpu: int | None
+    cpus_kept_awake: bool
     runqueue_wait_ns: int | None
     steal_ns: int | None
     kernel_warnings: list[str] | None

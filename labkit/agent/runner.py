@@ -18,6 +18,7 @@ from labkit.counters.deltas import counter_deltas
 from labkit.engines.base import Engine, EngineReport
 from labkit.engines.choose import choose
 from labkit.linux.kernel_log import KernelLog
+from labkit.linux.latency import cpus_kept_awake
 from labkit.linux.links import LinkFacts
 from labkit.linux.machine import runqueue_wait_ns, steal_ns
 from labkit.records import Frames, Sample
@@ -74,7 +75,7 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
         thread = _Engine(lambda: engine.run(frames, config, stop, progress), wake_fd)
         thread.start()
         try:
-            with _away_from(cpu, allowed):
+            with _away_from(cpu, allowed), cpus_kept_awake() as awake:
                 _watch(channel, host, request, before, progress, stop, wake_fd)
         finally:
             stop.set()
@@ -98,6 +99,7 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
         settled=settled,
         carrier=_kept_carrier(link_before, host.look(request.sink).link),
         cpu=cpu,
+        cpus_kept_awake=awake.held,
         runqueue_wait_ns=thread.runqueue_wait_ns,
         steal_ns=None if stolen_before is None or stolen_after is None else stolen_after - stolen_before,
         kernel_warnings=log.warnings(),

@@ -9,6 +9,7 @@ from typing import Final, Self
 
 from labkit.agent.client import AgentClient
 from labkit.agent.protocol import Opened, Run
+from labkit.audit.run import audit_summary
 from labkit.engines.base import EngineConfig
 from labkit.engines.base import check as check_request
 from labkit.engines.choose import choose
@@ -172,7 +173,11 @@ class AgentRig(abc.ABC):
             settings_accepted=dict(self._accepted),
             settings_effective=dict(self._effective(self._accepted)),
             privilege=self._privilege,
-            environment={**self._machine, "flow": workload.flow.describe()},
+            environment={
+                **self._machine,
+                "flow": workload.flow.describe(),
+                "audit": audit_summary(cpu=measured.cpu),
+            },
         )
         return trial_of(asked, measured, rule, samples)
 

@@ -206,6 +206,7 @@ def _circumstances(asked: Asked, measured: Measured, rule: PeerRule) -> dict[str
         "ended_by": report.ended_by,
         "fatal_errno": report.fatal_errno,
         "counters_settled": measured.settled,
+        "cpus_kept_awake": measured.cpus_kept_awake,
         "runqueue_wait_ns": measured.runqueue_wait_ns,
         "steal_ns": measured.steal_ns,
         "involuntary_switches": report.involuntary_switches,

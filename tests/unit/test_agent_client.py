@@ -69,6 +69,7 @@ MEASURED = Measured(
     settled=True,
     carrier=True,
     cpu=0,
+    cpus_kept_awake=False,
     runqueue_wait_ns=None,
     steal_ns=None,
     kernel_warnings=None,

@@ -72,6 +72,7 @@ def trial(after: Reading, *, carrier: bool = True, asked: dict[str, Any] | None 
         settled=True,
         carrier=carrier,
         cpu=0,
+        cpus_kept_awake=False,
         runqueue_wait_ns=0,
         steal_ns=0,
         kernel_warnings=[],

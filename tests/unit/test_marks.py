@@ -69,6 +69,7 @@ def trial(rule: PeerRule = OTHERHOST, **changes: Any) -> Trial:
         "settled": True,
         "carrier": True,
         "cpu": 1,
+        "cpus_kept_awake": False,
         "runqueue_wait_ns": 0,
         "steal_ns": 0,
         "kernel_warnings": [],
