@@ -7,12 +7,15 @@ import time
 from collections.abc import Mapping
 
 from labkit.agent.protocol import Opened, Reading
+from labkit.drivers.virtual import VETH as VETH_FACTS
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
 from labkit.linux import namespaces
+from labkit.linux.ethtool import Ethtool
 from labkit.linux.link_stats import LinkStats
 from labkit.linux.links import Links, QdiscCounts, driver_counters, switch_ipv6_off
 from labkit.linux.machine import softnet_dropped
 from labkit.nic.apply import SettingsHost
+from labkit.nic.ethtool_knobs import ethtool_knobs
 from labkit.nic.guard import change_list
 from labkit.nic.journal import MemoryJournal
 from labkit.nic.knob import Knob
@@ -27,6 +30,9 @@ DEVICE_OF_SINK = {"stack": SENDER, "ifb": IFB}
 # an ifb device counts what is sent to it as received, and drops it: that is what it is for
 COUNTER_OF_SINK = {"stack": "tx_packets", "ifb": "rx_packets"}
 CARRIER_WITHIN_S, CARRIER_STEP_S = 2.0, 0.001
+SENDER_CHANNELS = ("rx_channels", "tx_channels")
+PEER_FEATURES = ("gro",)
+"""Features of the receiving end; with GRO it has a NAPI of its own."""
 PEER_NAPI = ("threaded", "napi_defer_hard_irqs", "gro_flush_timeout_ns")
 """Settings of the receiving end, where a veth's NAPI runs."""
 READS = 10
@@ -47,8 +53,8 @@ class VethHost:
         self.privilege: Privilege = "userns" if user_namespace else "root"
         self._peer_network = namespaces.new_network()
         with namespaces.inside(self._peer_network):
-            self._peer_links, self._peer_stats = Links(), LinkStats()
-        self._links, self._stats = Links(), LinkStats()
+            self._peer_links, self._peer_stats, self._peer_ethtool = Links(), LinkStats(), Ethtool()
+        self._links, self._stats, self._ethtool = Links(), LinkStats(), Ethtool()
         self._peer_sysfs = namespaces.sysfs_of(self._peer_network)
         self.private_sysfs = namespaces.mount_sysfs()
         self._senders: list[End] = [(self._links, SENDER)]
@@ -77,6 +83,10 @@ class VethHost:
             if refused.errno == errno.EPERM and self.privilege == "userns":
                 raise namespaces.user_namespaces_forbidden(refused.errno) from refused
             raise _no_module("veth", refused) from refused
+        sender = ethtool_knobs(self._ethtool, self._links.index(SENDER), VETH_FACTS)
+        peer = ethtool_knobs(self._peer_ethtool, self._peer_links.index(PEER), VETH_FACTS)
+        self._knobs.update({name: sender[name] for name in SENDER_CHANNELS if name in sender})
+        self._knobs.update({name: peer[name] for name in PEER_FEATURES if name in peer})
         if self._peer_sysfs is not None:
             files = queue_knobs(PEER, sys=self._peer_sysfs)
             self._knobs.update({name: files[name] for name in PEER_NAPI if name in files})
@@ -170,7 +180,8 @@ class VethHost:
 
     def close(self) -> None:
         """Close the sockets; the namespaces end with the process."""
-        for closable in (self._links, self._peer_links, self._stats, self._peer_stats):
+        netlink = (self._links, self._stats, self._ethtool)
+        for closable in (*netlink, self._peer_links, self._peer_stats, self._peer_ethtool):
             closable.close()
 
     def _wait_operational(self, *, yes: bool) -> None:

@@ -21,7 +21,7 @@ VETH: Final = RigInfo(
     sinks=("stack", "ifb"),
     factors=(
         *("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "txqueuelen"),
-        *("threaded", "napi_defer_hard_irqs", "gro_flush_timeout_ns"),
+        *("rx_channels", "tx_channels", "gro", "threaded", "napi_defer_hard_irqs", "gro_flush_timeout_ns"),
     ),
 )
 

@@ -22,6 +22,8 @@ WHOLE_NUMBERS: Final = {
     "txqueuelen": (0, 1_000_000),
     "qdisc_limit": (1, 2**31 - 1),
     "qdisc_rate_bps": (8, 2**35 - 8),
+    "rx_channels": (1, 65535),
+    "tx_channels": (1, 65535),
     "napi_defer_hard_irqs": (0, 2**31 - 1),
     "gro_flush_timeout_ns": (0, 2**63 - 1),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -78,3 +79,27 @@ def test_refused_value_leaves_every_setting_unchanged(rig: VethRig) -> None:
             pytest.fail("applied")
         with rig.applied({"txqueuelen": 10}) as now:
             assert {**now.accepted, "txqueuelen": 1000} == outer.accepted
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"tx_channels": 2}, {"rx_channels": 2}, {"gro": True}, {"gro": True, "threaded": True}],
+    ids=["tx channels", "rx channels", "gro", "gro and threads"],
+)
+def test_channels_gro_and_threads_are_turned_counted_under_and_put_back(
+    rig: VethRig, asked: dict[str, bool | int]
+) -> None:
+    before = settings_of(rig)
+    if len(os.sched_getaffinity(0)) < 2 and "gro" not in asked:
+        pytest.skip("a veth has as many queues as the machine has CPUs; here one")
+    with rig.applied(asked) as applied:
+        assert asked.items() <= applied.accepted.items()
+        assert run_trial(rig, WORKLOAD, count=500, warmup_s=0).reconciled is True
+    assert settings_of(rig) == before
+
+
+def test_more_channels_than_the_device_has_are_refused_with_both_numbers(rig: VethRig) -> None:
+    before = settings_of(rig)
+    with pytest.raises(SettingRefusedError, match="tx_channels 9999"), rig.applied({"tx_channels": 9999}):
+        pytest.fail("applied")
+    assert settings_of(rig) == before
