@@ -9,12 +9,13 @@ from pathlib import Path
 import msgspec
 
 from labkit.agent.protocol import Opened, Reading
+from labkit.counters.interrupts import parse_interrupts, queue_interrupts
 from labkit.drivers.choose import facts_of
 from labkit.errors import LabError
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.link_stats import LinkStats
-from labkit.linux.links import Links, driver_counters
-from labkit.linux.machine import softnet_dropped
+from labkit.linux.links import Links, driver_statistics
+from labkit.linux.machine import interrupts_text, softnet_dropped
 from labkit.linux.management import management_facts
 from labkit.linux.namespaces import network_inode
 from labkit.linux.processes import is_alive, owner_of
@@ -88,7 +89,8 @@ class DeviceHost:
         self.privilege: Privilege = "sudo" if "SUDO_UID" in os.environ else "root"
         device = device_of(self._links, self._ethtool, name)
         self._ifindex = device.ifindex
-        self._driver = self._ethtool.driver_info(name).driver
+        info = self._ethtool.driver_info(name)
+        self._driver, self._bus, self._facts = info.driver, info.bus, facts_of(info.driver)
         self._lock = DeviceLock(folders.locks, device.netns_inode, device.ifindex)
         owner = owner_of(os.getpid())
         if owner is None:
@@ -131,6 +133,8 @@ class DeviceHost:
             qdisc_dropped=qdisc.dropped,
             qdisc_queued=qdisc.queued,
             softnet_dropped=softnet_dropped(),
+            statistics=driver_statistics(self._name),
+            interrupts=self._interrupts(),
         )
 
     def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:
@@ -166,11 +170,25 @@ class DeviceHost:
             for closable in (self._links, self._stats, self._ethtool):
                 closable.close()
 
+    def _interrupts(self) -> int | None:
+        """Interrupts of the device's queues since they were requested; None when no line names them."""
+        text = interrupts_text()
+        if text is None:
+            return None
+        bus, patterns = self._bus, self._facts.interrupt_names
+        try:
+            queues = queue_interrupts(
+                parse_interrupts(text), device=self._name, pci=bus, bus=bus, patterns=patterns
+            )
+        except LabError:
+            return None
+        return sum(queue.total for queue in queues)
+
     def _port_dropped(self, peer: Mapping[str, int]) -> int | None:
         """What the port lost for want of a buffer: veth's receive queues say it themselves."""
         if self._port is None:
             return None
-        drops = [n for name, n in driver_counters(self._port).items() if _is_veth_queue_drop(name)]
+        drops = [n for name, n in driver_statistics(self._port) if _is_veth_queue_drop(name)]
         return sum(drops) if drops else peer.get("rx_missed_errors")
 
 

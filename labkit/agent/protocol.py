@@ -163,6 +163,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     qdisc_dropped: int | None
     qdisc_queued: int | None
     softnet_dropped: int | None
+    statistics: list[tuple[str, int]] = []
+    interrupts: int | None = None
 
 
 class Measured(Message, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
 from labkit.linux import namespaces
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.link_stats import LinkStats
-from labkit.linux.links import Links, QdiscCounts, driver_counters, switch_ipv6_off
+from labkit.linux.links import Links, QdiscCounts, driver_statistics, switch_ipv6_off
 from labkit.linux.machine import softnet_dropped
 from labkit.nic.apply import SettingsHost
 from labkit.nic.ethtool_knobs import ethtool_knobs
@@ -137,10 +137,8 @@ class VethHost:
         peer_queue_dropped = None
         if device == SENDER:
             with namespaces.inside(self._peer_network):
-                queues = driver_counters(PEER)
-            drops = [
-                n for name, n in queues.items() if name.startswith("rx_queue_") and name.endswith("_drops")
-            ]
+                queues = driver_statistics(PEER)
+            drops = [n for name, n in queues if name.startswith("rx_queue_") and name.endswith("_drops")]
             peer_queue_dropped = sum(drops) if drops else None
             peer = self._peer_stats.read(self._indices[PEER])
         return Reading(

@@ -192,13 +192,16 @@ ROOT_PARENT = 0xFFFF_FFFF
 TBF_BURST_BYTES = 1600
 
 
-def driver_counters(name: str) -> dict[str, int]:
-    """Counters under the driver's own names (`ethtool -S`), in this thread's namespace; empty without any."""
+def driver_statistics(name: str) -> list[tuple[str, int]]:
+    """Names and values that the driver reports (`ethtool -S`), in its order; empty without any.
+
+    A name may come twice: some drivers repeat them for each queue.
+    """
     device = IoctlEthtool(name)
     try:
-        return {str(counter): int(value) for counter, value in device.get_statistics()}
+        return [(str(counter), int(value)) for counter, value in device.get_statistics()]
     except (NotSupportedError, OSError):
-        return {}
+        return []
     finally:
         device.close()
 

@@ -43,6 +43,11 @@ def runqueue_wait_ns(proc: Path = Path("/proc")) -> int | None:
     return int(fields[1]) if len(fields) > 1 else None
 
 
+def interrupts_text(proc: Path = Path("/proc")) -> str | None:
+    """What the kernel tells of its interrupts; None when it cannot be read."""
+    return _text(proc / "interrupts")
+
+
 def softnet_dropped(proc: Path = Path("/proc")) -> int | None:
     """Frames dropped at full per-CPU backlogs, all CPUs together; None when unknown."""
     text = _text(proc / "net/softnet_stat")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import abc
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from labkit.agent.client import AgentClient
-from labkit.agent.protocol import Opened, Run
+from labkit.agent.protocol import Measured, Opened, Run
 from labkit.audit.run import audit_summary
 from labkit.engines.base import EngineConfig
 from labkit.engines.base import check as check_request
@@ -67,6 +67,10 @@ class AgentRig(abc.ABC):
     def _effective(self, accepted: dict[str, Scalar]) -> dict[str, Scalar]:
         """What the hardware does with accepted settings, where its steps are known."""
         return accepted
+
+    def _observed(self, measured: Measured) -> dict[str, Any]:  # noqa: ARG002 - a rig with a driver reads it
+        """What the driver's own counters tell of a run; nothing where there are none."""
+        return {}
 
     @abc.abstractmethod
     def _find_rule(self, frames: Frames, looked: Opened) -> PeerRule:
@@ -160,6 +164,7 @@ class AgentRig(abc.ABC):
             longest_s=duration_s,
             on_sample=on_sample,
         )
+        observed = self._observed(measured)
         asked = Asked(
             rig=self._info.name,
             engine=engine.name,
@@ -177,7 +182,9 @@ class AgentRig(abc.ABC):
                 **self._machine,
                 "flow": workload.flow.describe(),
                 "audit": audit_summary(cpu=measured.cpu),
+                **observed,
             },
+            push_back=observed.get("push_back"),
         )
         return trial_of(asked, measured, rule, samples)
 

@@ -41,6 +41,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     settings_effective: dict[str, Scalar]
     privilege: Privilege
     environment: dict[str, Any]
+    push_back: int | None = None
 
 
 def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sample, ...]) -> Trial:
@@ -184,6 +185,8 @@ def _limiter(asked: Asked, counts: Counts, marks: list[Mark], *, carrier: bool) 
         return "qdisc"
     if counts.device_dropped:
         return "device"
+    if asked.push_back:
+        return "TX ring"
     if asked.rate_pps is not None and "rate-missed" not in marks:
         return "pacing"
     return None

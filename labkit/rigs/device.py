@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from labkit.agent.client import AgentClient
 from labkit.agent.launch import start_agent
-from labkit.agent.protocol import Opened
+from labkit.agent.protocol import Measured, Opened
+from labkit.counters.deltas import counter_delta
+from labkit.counters.statistics import device_resets, push_back, statistics_of
 from labkit.drivers.choose import facts_of
 from labkit.drivers.facts import DriverFacts
 from labkit.errors import WorkloadError
@@ -88,6 +90,10 @@ class DeviceRig(AgentRig):
         known = None if accepted is None else self._facts.effective(name, accepted)
         return known if known is not None or name.endswith("_usecs") else accepted
 
+    def _observed(self, measured: Measured) -> dict[str, Any]:
+        """Push-back, interrupts and resets by the driver's own counters; None is not counted here."""
+        return driver_view(measured, self._facts)
+
     def _find_rule(self, frames: Frames, looked: Opened) -> PeerRule:
         """Counters of the port, where there is one."""
         if looked.peer is None:
@@ -95,3 +101,16 @@ class DeviceRig(AgentRig):
         if looked.driver == "veth":
             return peer_rule(frames, looked.peer.mac, frozenset(looked.peer_counters))
         return PeerRule(counters=PORT_COUNTERS, note=None)
+
+
+def driver_view(measured: Measured, facts: DriverFacts) -> dict[str, Any]:
+    """Full TX rings, interrupts and resets of one run; None is not counted by this driver."""
+    before = statistics_of(measured.before.statistics)
+    after = statistics_of(measured.after.statistics)
+    full = [push_back(each, facts) for each in (before, after)]
+    raised = [measured.before.interrupts, measured.after.interrupts]
+    return {
+        "push_back": counter_delta(*full, width_bits=64).value,
+        "interrupts": counter_delta(*raised, width_bits=64).value,
+        "device_resets": list(device_resets(before, after, facts)),
+    }

@@ -1,0 +1,56 @@
+"""What a driver's own counters tell of a run on its device."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from labkit.agent.protocol import Reading
+from labkit.drivers.choose import facts_of
+from labkit.rigs.device import driver_view
+from tests.unit.test_agent_client import MEASURED
+
+QUIET = Reading(
+    device={}, peer={}, peer_queue_dropped=None, qdisc_dropped=0, qdisc_queued=0, softnet_dropped=None
+)
+
+
+def view(
+    driver: str,
+    before: dict[str, int],
+    after: dict[str, int],
+    raised: tuple[int | None, int | None] = (None, None),
+) -> dict[str, object]:
+    reads = [
+        msgspec.structs.replace(QUIET, statistics=list(counted.items()), interrupts=interrupts)
+        for counted, interrupts in zip((before, after), raised, strict=True)
+    ]
+    measured = msgspec.structs.replace(MEASURED, before=reads[0], after=reads[1])
+    return driver_view(measured, facts_of(driver))
+
+
+def test_full_ring_is_counted_by_the_drivers_own_names() -> None:
+    seen = view("ixgbe", {"tx_restart_queue": 3, "tx_busy": 1}, {"tx_restart_queue": 10, "tx_busy": 1})
+    assert seen["push_back"] == 7
+
+
+def test_counter_that_did_not_move_is_a_known_no() -> None:
+    still = {"tx_restart_queue": 3, "tx_busy": 1}
+    assert view("ixgbe", still, still)["push_back"] == 0
+
+
+@pytest.mark.parametrize("driver", ["ixgbe", "veth", "nobody_knows"])
+def test_absent_counter_is_unknown_never_no(driver: str) -> None:
+    assert view(driver, {"tx_packets": 5}, {"tx_packets": 9})["push_back"] is None
+
+
+def test_interrupts_are_a_difference_and_unknown_without_a_line_of_the_device() -> None:
+    assert view("ixgbe", {}, {}, (100, 350))["interrupts"] == 250
+    assert view("ixgbe", {}, {})["interrupts"] is None
+
+
+def test_reset_of_the_device_within_a_run_is_told() -> None:
+    before = {"wd_expired": 0, "interface_up": 1, "queue_0_tx_cnt": 4_137_606}
+    after = {"wd_expired": 1, "interface_up": 2, "queue_0_tx_cnt": 3_502}
+    assert view("ena", before, after)["device_resets"]
+    assert view("ena", before, before)["device_resets"] == []
