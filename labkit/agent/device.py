@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from labkit.agent.protocol import Opened, Reading
-from labkit.counters.interrupts import parse_interrupts, queue_interrupts
+from labkit.counters.interrupts import QueueInterrupts, parse_interrupts, queue_interrupts
 from labkit.drivers.choose import facts_of
 from labkit.errors import LabError
 from labkit.linux.ethtool import Ethtool
@@ -111,6 +111,7 @@ class DeviceHost:
             settings=self._settings.current(),
             private_sysfs=False,
             driver=self._driver,
+            interrupts=None if (queues := self._queues()) is None else len(queues),
             notes=self.recovered,
         )
 
@@ -134,7 +135,7 @@ class DeviceHost:
             qdisc_queued=qdisc.queued,
             softnet_dropped=softnet_dropped(),
             statistics=driver_statistics(self._name),
-            interrupts=self._interrupts(),
+            interrupts=None if (queues := self._queues()) is None else sum(queue.total for queue in queues),
         )
 
     def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:
@@ -170,19 +171,18 @@ class DeviceHost:
             for closable in (self._links, self._stats, self._ethtool):
                 closable.close()
 
-    def _interrupts(self) -> int | None:
-        """Interrupts of the device's queues since they were requested; None when no line names them."""
+    def _queues(self) -> tuple[QueueInterrupts, ...] | None:
+        """Interrupts of each queue since they were requested; None when no line names them."""
         text = interrupts_text()
         if text is None:
             return None
         bus, patterns = self._bus, self._facts.interrupt_names
         try:
-            queues = queue_interrupts(
+            return queue_interrupts(
                 parse_interrupts(text), device=self._name, pci=bus, bus=bus, patterns=patterns
             )
         except LabError:
             return None
-        return sum(queue.total for queue in queues)
 
     def _port_dropped(self, peer: Mapping[str, int]) -> int | None:
         """What the port lost for want of a buffer: veth's receive queues say it themselves."""

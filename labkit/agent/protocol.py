@@ -120,7 +120,7 @@ class Welcome(Message, frozen=True, kw_only=True):
 
 
 class Opened(Message, frozen=True, kw_only=True):
-    """Agent: state of the rig."""
+    """Agent: state of the rig; `interrupts` is how many its queues have, None where no line names them."""
 
     privilege: Privilege
     link: LinkFacts
@@ -129,6 +129,7 @@ class Opened(Message, frozen=True, kw_only=True):
     settings: dict[str, Scalar]
     private_sysfs: bool
     driver: str | None
+    interrupts: int | None
     notes: list[str]
 
 

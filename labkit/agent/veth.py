@@ -106,6 +106,7 @@ class VethHost:
             settings=self._settings.current(),
             private_sysfs=self.private_sysfs,
             driver="veth",
+            interrupts=None,
             notes=[],
         )
 

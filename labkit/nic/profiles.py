@@ -51,7 +51,7 @@ _OVERLOAD: Final[dict[str, tuple[dict[str, Scalar], str]]] = {
     "i40e": (_ADAPTIVE_OFF, "refuses fixed values while adaptive_rx is on"),
     "ice": (_ADAPTIVE_OFF, "refuses fixed values while adaptive_rx is on"),
     "mlx5_core": (_ADAPTIVE_OFF, ""),
-    "gianfar": (
+    "gfar-enet": (
         {"rx_usecs": 30, "rx_frames": 16, **_PAUSE_OFF},
         "coalesces only when rx_usecs and rx_frames are both above 0; every change restarts the interface",
     ),

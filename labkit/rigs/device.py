@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from labkit.agent.client import AgentClient
 from labkit.agent.launch import start_agent
@@ -13,6 +16,7 @@ from labkit.counters.statistics import device_resets, push_back, statistics_of
 from labkit.drivers.choose import facts_of
 from labkit.drivers.facts import DriverFacts
 from labkit.errors import WorkloadError
+from labkit.nic.profiles import SettingsProfile, settings_profile
 from labkit.records import Frames, RigInfo, Scalar, Settings, typed
 from labkit.rigs.agent_rig import AgentRig
 from labkit.rigs.catalog import check_setting
@@ -65,12 +69,28 @@ class DeviceRig(AgentRig):
         )
         self._facts = facts_of(opened.driver or "")
         self.notes = tuple(opened.notes)
+        self._interrupts = opened.interrupts
         super().__init__(info, client, opened, asked={}, sink=PORT if port else WIRE)
 
     @property
     def driver(self) -> DriverFacts:
         """What is known about the device's driver."""
         return self._facts
+
+    def profile(self, name: str) -> SettingsProfile:
+        """Settings that belong together (``overload``), as far as this device has them, to be applied whole.
+
+        Raises
+        ------
+        WorkloadError
+            No such profile.
+        CapabilityMissingError
+            The device has no hardware to tune.
+        """
+        cpus = sorted(os.sched_getaffinity(0))
+        whole = settings_profile(name, self._facts.name, interrupts=self._interrupts or 0, cpus=cpus)
+        held = {each: value for each, value in whole.settings.items() if self._accepted.get(each) is not None}
+        return msgspec.structs.replace(whole, settings=held)
 
     def preview(self, settings: Settings) -> str:
         """What applying `settings` would do, and how often the link would go down; nothing changes."""
