@@ -109,7 +109,7 @@ def test_overload_profile_leaves_out_what_a_driver_lacks() -> None:
     virtio = settings_profile("overload", "virtio_net", interrupts=2, cpus=[3])
     assert virtio.settings == {"irq_affinity": "3"}
     assert "notification coalescing" in virtio.note
-    gianfar = settings_profile("overload", "gianfar", interrupts=0, cpus=()).settings
+    gianfar = settings_profile("overload", "gfar-enet", interrupts=0, cpus=()).settings
     assert gianfar["rx_frames"]
 
 
