@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,6 +13,7 @@ from labkit.rigs.base import Rig
 
 if TYPE_CHECKING:
     from labkit.experiment.sweep import Sweep
+    from labkit.nic.put_back import PutBack
 
 
 def open_rig(name: str, parameters: Mapping[str, object]) -> Rig:
@@ -19,6 +21,24 @@ def open_rig(name: str, parameters: Mapping[str, object]) -> Rig:
     from labkit.rigs.choose import rig
 
     return rig(name, **{key: value for key, value in parameters.items() if value is not None})
+
+
+def preview(name: str, settings: Mapping[str, Scalar], parameters: Mapping[str, object]) -> str:
+    """What turning `settings` on that rig would do; nothing is changed."""
+    from labkit.rigs.choose import preview
+
+    return preview(name, settings, **{key: value for key, value in parameters.items() if value is not None})
+
+
+def restore_all(state: Path | None) -> list[PutBack]:
+    """What became of each setting that dead laboratories had left changed on real devices."""
+    from labkit.agent.launch import connect_as_root
+
+    client = connect_as_root(state=state)
+    try:
+        return client.restore_all()
+    finally:
+        client.close()
 
 
 def known_rigs() -> Sequence[RigInfo]:
