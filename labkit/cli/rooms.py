@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import msgspec
 
 from labkit.records import RigInfo, Scalar, Traffic, Trial, Workload
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
 
 
 def open_rig(name: str, parameters: Mapping[str, object]) -> Rig:
-    """Rig by its name; parameters that are None were not given."""
+    """Rig by its name; parameters that are None were not given. What opening it put back goes to stderr."""
     from labkit.rigs.choose import rig
 
-    return rig(name, **{key: value for key, value in parameters.items() if value is not None})
+    opened = rig(name, **{key: value for key, value in parameters.items() if value is not None})
+    for note in getattr(opened, "notes", ()):
+        click.echo(f"labkit: {note}", err=True)
+    return opened
 
 
 def preview(name: str, settings: Mapping[str, Scalar], parameters: Mapping[str, object]) -> str:

@@ -21,6 +21,7 @@ from labkit.errors import AgentLostError, CapabilityMissingError, SettingRefused
 from labkit.nic.put_back import Outcome, PutBack
 from labkit.records import SCHEMA_VERSION, Gap, RigInfo, Scalar, Trial
 from labkit.results.results import Measured, Missed, Results
+from labkit.rigs import choose
 from labkit.traffic.table import FrameTable
 
 TRIAL = Trial(
@@ -248,6 +249,15 @@ def test_restore_tells_each_setting_and_fails_where_one_is_not_as_before(
         "outcome": "restored",
         "text": "eth8: mtu restored",
     }
+
+
+def test_what_opening_a_device_put_back_is_told_on_stderr(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened = SimpleNamespace(notes=("eth8: mtu put back to 1500",))
+    monkeypatch.setattr(choose, "rig", lambda name, **_: opened)
+    rooms.open_rig("nic:eth8", {"port": None})
+    assert capsys.readouterr() == ("", "labkit: eth8: mtu put back to 1500\n")
 
 
 def test_rigs_mention_real_devices(labkit: Run) -> None:
