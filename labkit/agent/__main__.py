@@ -12,13 +12,17 @@ from labkit.agent.device import StateFolders
 from labkit.agent.protocol import Request
 from labkit.agent.server import Server
 from labkit.agent.trust import refuse_open_folder
+from labkit.errors import CapabilityMissingError
 from labkit.linux.kernel_log import KernelLog
 
 
 def main() -> None:
     """Serve one client over descriptors 0 and 1."""
     if "SUDO_UID" in os.environ:
-        refuse_open_folder(Path(__file__).resolve().parent)
+        try:
+            refuse_open_folder(Path(__file__).resolve().parent)
+        except CapabilityMissingError as refused:
+            sys.exit(str(refused))  # the client shows the last words
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # a stray print must not enter the stream: move it away, and let 1 be another name of stderr
     private_out = os.dup(1)

@@ -15,6 +15,7 @@ from labkit.agent.answers import M, expected
 from labkit.agent.channel import Closed
 from labkit.agent.line import Line
 from labkit.errors import AgentLostError, LabError, RigBusyError
+from labkit.nic.put_back import PutBack
 from labkit.records import Frames, Sample, Scalar
 
 ANSWER_WITHIN_S = 10.0
@@ -94,17 +95,19 @@ class AgentClient:
         )
         return self._ask(request, protocol.Opened)
 
-    def open_device(self, name: str, *, port: str | None, i_know: str | None) -> protocol.Opened:
-        """Hold interface `name`; what a dead laboratory left on it is put back first."""
+    def open_device(
+        self, name: str, *, port: str | None, i_know: str | None, look_only: bool = False
+    ) -> protocol.Opened:
+        """Hold interface `name`; what a dead laboratory left on it is put back first, unless `look_only`."""
         ssh_connection = os.environ.get("SSH_CONNECTION")
-        return self._ask(
-            protocol.OpenDevice(name=name, port=port, i_know=i_know, ssh_connection=ssh_connection),
-            protocol.Opened,
+        request = protocol.OpenDevice(
+            name=name, port=port, i_know=i_know, look_only=look_only, ssh_connection=ssh_connection
         )
+        return self._ask(request, protocol.Opened)
 
-    def restore_all(self) -> list[str]:
-        """Put back what dead laboratories left on any device; what was done, in words."""
-        return self._ask(protocol.RestoreAll(), protocol.Told).lines
+    def restore_all(self) -> list[PutBack]:
+        """Put back what dead laboratories left on any device; what became of each setting."""
+        return self._ask(protocol.RestoreAll(), protocol.AllRestored).results
 
     def preview(self, settings: dict[str, Scalar]) -> str:
         """What applying `settings` would do; nothing is changed."""

@@ -11,7 +11,7 @@ import msgspec
 from labkit.agent.protocol import Opened, Reading
 from labkit.counters.interrupts import QueueInterrupts, parse_interrupts, queue_interrupts
 from labkit.drivers.choose import facts_of
-from labkit.errors import LabError
+from labkit.errors import CapabilityMissingError, LabError
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.link_stats import LinkStats
 from labkit.linux.links import Links, driver_statistics
@@ -26,6 +26,7 @@ from labkit.nic.journal import Device, FileJournal
 from labkit.nic.knob import Knob
 from labkit.nic.link_knobs import link_knobs
 from labkit.nic.lock import DeviceLock
+from labkit.nic.put_back import PutBack
 from labkit.nic.queue_knobs import queue_knobs
 from labkit.nic.recovery import Present, recover
 from labkit.nic.sysctl_knobs import sysctl_knobs
@@ -58,6 +59,8 @@ class DeviceHost:
         A second interface that the frames arrive at.
     i_know : str or None
         Repeats `name` where something depends on it.
+    look_only : bool
+        Turn nothing, and leave what a dead laboratory left as it is.
     folders : StateFolders
         Where originals are kept.
 
@@ -79,6 +82,7 @@ class DeviceHost:
         *,
         port: str | None,
         i_know: str | None,
+        look_only: bool = False,
         ssh_connection: str | None,
         folders: StateFolders,
     ) -> None:
@@ -89,8 +93,8 @@ class DeviceHost:
         self.privilege: Privilege = "sudo" if "SUDO_UID" in os.environ else "root"
         device = device_of(self._links, self._ethtool, name)
         self._ifindex = device.ifindex
-        info = self._ethtool.driver_info(name)
-        self._driver, self._bus, self._facts = info.driver, info.bus, facts_of(info.driver)
+        self._driver, self._bus = _driver_and_bus(self._ethtool, name)
+        self._facts = facts_of(self._driver or "")
         self._lock = DeviceLock(folders.locks, device.netns_inode, device.ifindex)
         owner = owner_of(os.getpid())
         if owner is None:
@@ -98,7 +102,15 @@ class DeviceHost:
         self._knobs = device_knobs(self._links, self._ethtool, name)
         journal = FileJournal(folders.journal, device, owner)
         self._settings = SettingsHost(name, self._knobs, journal, lambda: self._links.facts(name).carrier)
-        self.recovered = [result.text for result in self._settings.recover(is_alive)]
+        self._look_only = look_only
+        if look_only:
+            left = [entry for each in journal.leftovers(is_alive) for entry in each.entries()]
+            self.recovered = [
+                f"{name}: {entry.name} was left changed; opening the rig puts it back to {entry.original!r}"
+                for entry in left
+            ]
+        else:
+            self.recovered = [result.text for result in self._settings.recover(is_alive)]
 
     def look(self, sink: str) -> Opened:
         """State of the device, and of the port where frames arrive."""
@@ -156,6 +168,8 @@ class DeviceHost:
 
     def apply(self, settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
         """Turn settings, journalled, and read back everything in force."""
+        if self._look_only:
+            raise LabError(f"{self._name}: opened to be looked at; open the rig again to turn settings")
         return self._settings.apply(settings)
 
     def restore(self, level: int) -> None:
@@ -194,9 +208,9 @@ class DeviceHost:
 
 def device_knobs(links: Links, ethtool: Ethtool, name: str) -> dict[str, Knob]:
     """Everything that can be turned on device `name` and about it, in the order in which it is written."""
-    facts = facts_of(ethtool.driver_info(name).driver)
+    driver, _ = _driver_and_bus(ethtool, name)
     return {
-        **ethtool_knobs(ethtool, links.index(name), facts),
+        **ethtool_knobs(ethtool, links.index(name), facts_of(driver or "")),
         **link_knobs(links, name),
         **queue_knobs(name),
         **sysctl_knobs(),
@@ -206,12 +220,12 @@ def device_knobs(links: Links, ethtool: Ethtool, name: str) -> dict[str, Knob]:
 def device_of(links: Links, ethtool: Ethtool, name: str) -> Device:
     """Which interface `name` is, so that it is found again under another name or number."""
     link = links.facts(name)
-    bus = ethtool.driver_info(name).bus
+    _, bus = _driver_and_bus(ethtool, name)
     return Device(netns_inode=network_inode(), ifindex=link.ifindex, ifname=name, hardware=bus or link.mac)
 
 
-def restore_all(folders: StateFolders) -> list[str]:
-    """Put back what dead laboratories left in this network namespace; what was done, in words."""
+def restore_all(folders: StateFolders) -> list[PutBack]:
+    """Put back what dead laboratories left in this network namespace; what became of each setting."""
     links, ethtool = Links(), Ethtool()
     try:
         present = [device_of(links, ethtool, name) for name in links.names()]
@@ -222,10 +236,19 @@ def restore_all(folders: StateFolders) -> list[str]:
                     return Present(device.ifname, device.ifindex, device_knobs(links, ethtool, device.ifname))
             return None
 
-        return [result.text for result in recover(folders.journal, folders.locks, find, is_alive)]
+        return recover(folders.journal, folders.locks, find, is_alive)
     finally:
         links.close()
         ethtool.close()
+
+
+def _driver_and_bus(ethtool: Ethtool, name: str) -> tuple[str | None, str | None]:
+    """Driver of `name`, and where it is plugged in; None twice for a device without ethtool, such as `lo`."""
+    try:
+        info = ethtool.driver_info(name)
+    except CapabilityMissingError:
+        return None, None
+    return info.driver, info.bus
 
 
 def _is_veth_queue_drop(name: str) -> bool:

@@ -8,12 +8,19 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
+from labkit.agent.client import AgentClient
 from labkit.agent.install import AGENT, installed_command
+from labkit.errors import AgentLostError, CapabilityMissingError
 
 STDERR_TAIL_BYTES = 16_384
 EXIT_WITHIN_S = 3.0
+WITHOUT_ROOT: Final = (
+    "run labkit as root, or let `sudo labkit install-agent` allow you its agent; rigs 'veth' and 'sim:ixgbe' "
+    "need no root"
+)
+"""What to do where sudo gives nothing."""
 
 
 class AgentProcess:
@@ -88,11 +95,48 @@ def start_agent(*, as_root: bool = False, state: Path | None = None) -> AgentPro
         The agent needs root. The root-owned copy is preferred where there is one.
     state : Path or None
         Folder of its journal and locks instead of the system's; not through sudo, whose rule names all words.
+
+    Raises
+    ------
+    CapabilityMissingError
+        Root is needed and there is no sudo, or `state` is to go through it.
     """
     own = [sys.executable, *AGENT]
-    if not as_root or os.geteuid() == 0:
+    if not _through_sudo(as_root=as_root):
         return AgentProcess(own if state is None else [*own, "--state", str(state)])
-    return AgentProcess(["sudo", "-n", *(installed_command() or own)])
+    if state is not None:
+        raise CapabilityMissingError(f"agent: only root itself may name {state} as the agent's folder")
+    try:
+        return AgentProcess(["sudo", "-n", *(installed_command() or own)])
+    except FileNotFoundError as absent:
+        raise CapabilityMissingError(
+            f"a device needs root, and there is no sudo here; {WITHOUT_ROOT}"
+        ) from absent
+
+
+def connect_as_root(*, state: Path | None = None) -> AgentClient:
+    """Client of a fresh agent that is root; see `start_agent`.
+
+    Raises
+    ------
+    CapabilityMissingError
+        sudo did not start the agent (a password, no rule), or the agent refused to be root from its folder.
+    """
+    process = start_agent(as_root=True, state=state)
+    try:
+        return AgentClient(process)
+    except AgentLostError as lost:
+        # a traceback is a fault of the agent's own: that one is shown as it is
+        if not _through_sudo(as_root=True) or "Traceback" in lost.stderr_tail:
+            raise
+        words = "; ".join(lost.stderr_tail.split("\n")).strip("; ") or "no word why"
+        raise CapabilityMissingError(
+            f"a device needs root, and sudo did not start the agent ({words}); {WITHOUT_ROOT}"
+        ) from lost
+
+
+def _through_sudo(*, as_root: bool) -> bool:
+    return as_root and os.geteuid() != 0
 
 
 def _stream(stream: IO[bytes] | None) -> IO[bytes]:

@@ -11,6 +11,7 @@ import msgspec
 
 from labkit.engines.base import EngineConfig, EngineReport
 from labkit.linux.links import LinkFacts
+from labkit.nic.put_back import PutBack
 from labkit.records import Privilege, Sample, Scalar
 
 PROTOCOL_VERSION: Final = 3
@@ -52,6 +53,8 @@ class OpenDevice(Message, frozen=True, kw_only=True):
         A second interface that frames arrive at.
     i_know : str or None
         The interface's name once more, where something depends on it.
+    look_only : bool
+        Nothing will be turned, and what a dead laboratory left stays as it is.
     ssh_connection : str or None
         SSH_CONNECTION of the user's own process: sudo takes it away.
     """
@@ -59,11 +62,12 @@ class OpenDevice(Message, frozen=True, kw_only=True):
     name: str
     port: str | None
     i_know: str | None
+    look_only: bool
     ssh_connection: str | None
 
 
 class RestoreAll(Message, frozen=True, kw_only=True):
-    """Client: put back what dead laboratories left. Answer: Told."""
+    """Client: put back what dead laboratories left. Answer: AllRestored."""
 
 
 class Preview(Message, frozen=True, kw_only=True):
@@ -139,6 +143,12 @@ class Told(Message, frozen=True, kw_only=True):
     lines: list[str]
 
 
+class AllRestored(Message, frozen=True, kw_only=True):
+    """Agent: what became of each setting that dead laboratories had left changed."""
+
+    results: list[PutBack]
+
+
 class Done(Message, frozen=True, kw_only=True):
     """Agent: done, nothing to say."""
 
@@ -211,4 +221,4 @@ class Failed(Message, frozen=True, kw_only=True):
 Request: TypeAlias = (
     Hello | Open | OpenDevice | RestoreAll | Preview | Look | Load | Apply | Restore | Run | Stop
 )
-Answer: TypeAlias = Welcome | Opened | Told | Done | Applied | Live | Measured | Failed
+Answer: TypeAlias = Welcome | Opened | Told | AllRestored | Done | Applied | Live | Measured | Failed

@@ -12,6 +12,7 @@ from labkit.agent.device import DeviceHost, StateFolders, restore_all
 from labkit.agent.host import Host
 from labkit.agent.protocol import (
     PROTOCOL_VERSION,
+    AllRestored,
     Applied,
     Apply,
     Done,
@@ -60,7 +61,7 @@ class Server:
             Hello: self._hello,
             Open: self._open,
             OpenDevice: self._open_device,
-            RestoreAll: lambda _: Told(lines=restore_all(self._folders)),
+            RestoreAll: lambda _: AllRestored(results=restore_all(self._folders)),
             Preview: lambda asked: Told(lines=[self._rig().preview(asked.settings)]),
             Look: lambda asked: self._rig().look(asked.sink),
             Load: self._load,
@@ -125,6 +126,7 @@ class Server:
             asked.name,
             port=asked.port,
             i_know=asked.i_know,
+            look_only=asked.look_only,
             ssh_connection=asked.ssh_connection,
             folders=self._folders,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -37,7 +38,14 @@ sending: Callable[[Command], Command] = together(
     ),
     click.option("--qdisc-bypass", is_flag=True, help="Skip the queueing discipline."),
     click.option("--cpu", type=int, help="CPU of the sender."),
-    click.option("--sink", metavar="NAME", help="Where frames end: stack or ifb."),
+    click.option("--sink", metavar="NAME", help="Where frames end: stack or ifb; wire or port on nic:."),
+)
+
+state: Callable[[Command], Command] = click.option(
+    "--state",
+    type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
+    hidden=True,
+    help="Folder of journal and locks instead of the system's; what is left there, only it can restore.",
 )
 
 rig_parameters: Callable[[Command], Command] = together(
@@ -46,9 +54,12 @@ rig_parameters: Callable[[Command], Command] = together(
     click.option("--qdisc-limit", type=int, help="Its limit: packets (pfifo) or bytes (bfifo, tbf)."),
     click.option("--qdisc-rate-bps", type=int, help="Rate of tbf in bits per second."),
     click.option("--peer-carrier/--no-peer-carrier", default=None, help="Carrier at the peer."),
+    click.option("--port", metavar="IFNAME", help="nic: the second interface, where frames arrive."),
+    click.option("--i-know", metavar="NAME", help="nic: its name again, though something depends on it."),
+    state,
 )
 
-RIG_PARAMETERS = ("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "peer_carrier")
+RIG_PARAMETERS = ("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "peer_carrier", "port", "i_know", "state")
 SENDING = ("batch", "rate_pps", "qdisc_bypass", "cpu", "sink")
 
 

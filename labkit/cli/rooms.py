@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
 import msgspec
 
 from labkit.records import RigInfo, Scalar, Traffic, Trial, Workload
@@ -12,13 +14,35 @@ from labkit.rigs.base import Rig
 
 if TYPE_CHECKING:
     from labkit.experiment.sweep import Sweep
+    from labkit.nic.put_back import PutBack
 
 
 def open_rig(name: str, parameters: Mapping[str, object]) -> Rig:
-    """Rig by its name; parameters that are None were not given."""
+    """Rig by its name; parameters that are None were not given. What opening it put back goes to stderr."""
     from labkit.rigs.choose import rig
 
-    return rig(name, **{key: value for key, value in parameters.items() if value is not None})
+    opened = rig(name, **{key: value for key, value in parameters.items() if value is not None})
+    for note in getattr(opened, "notes", ()):
+        click.echo(f"labkit: {note}", err=True)
+    return opened
+
+
+def preview(name: str, settings: Mapping[str, Scalar], parameters: Mapping[str, object]) -> str:
+    """What turning `settings` on that rig would do; nothing is changed."""
+    from labkit.rigs.choose import preview
+
+    return preview(name, settings, **{key: value for key, value in parameters.items() if value is not None})
+
+
+def restore_all(state: Path | None) -> list[PutBack]:
+    """What became of each setting that dead laboratories had left changed on real devices."""
+    from labkit.agent.launch import connect_as_root
+
+    client = connect_as_root(state=state)
+    try:
+        return client.restore_all()
+    finally:
+        client.close()
 
 
 def known_rigs() -> Sequence[RigInfo]:

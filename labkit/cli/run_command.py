@@ -17,6 +17,7 @@ from labkit.records import Workload
     epilog=examples(
         "labkit run --rig veth --engine sendmmsg --duration 1 --json",
         "labkit run --rig sim:ixgbe --engine pktgen --set tx_ring=512 --set rx_usecs=30",
+        "labkit run --rig nic:eth8 --port eth9 --set tx_ring=512 --dry-run",
     ),
 )
 @click.option("--rig", "rig_name", default="veth", show_default=True, metavar="NAME", help="See labkit rigs.")
@@ -29,6 +30,7 @@ from labkit.records import Workload
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting, as in txqueuelen=100."
 )
+@click.option("--dry-run", is_flag=True, help="Say what --set would change, and neither change nor send.")
 @click.option("--unchecked", is_flag=True, help="Let the kernel refuse what labkit would refuse beforehand.")
 @json_option
 def command(
@@ -39,6 +41,7 @@ def command(
     frame_bytes: int | None,
     flows: int,
     settings: tuple[str, ...],
+    dry_run: bool,
     unchecked: bool,
     as_json: bool,
     **others: Any,
@@ -47,9 +50,17 @@ def command(
     from labkit.report.values import guess
 
     asked = {name: guess(text) for name, text in pairs(settings, "--set").items()}
+    parameters = {name: others[name] for name in RIG_PARAMETERS}
+    if dry_run:
+        changes = rooms.preview(rig_name, asked, parameters)
+        if as_json:
+            show.print_json({"rig": rig_name, "changes": changes.splitlines()})
+        else:
+            click.echo(changes)
+        return
     flow = rooms.udp_flow(frame_bytes=frame_bytes, flows=flows)
     workload = Workload(flow=flow, engine=engine, **{name: others[name] for name in SENDING})
-    with rooms.open_rig(rig_name, {name: others[name] for name in RIG_PARAMETERS}) as rig:
+    with rooms.open_rig(rig_name, parameters) as rig:
         trial = rooms.run_trial(
             rig, workload, settings=asked or None, duration_s=duration_s, count=count, check=not unchecked
         )

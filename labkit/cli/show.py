@@ -16,6 +16,10 @@ DASH: Final = "\N{EN DASH}"
 """Stands where a value is not known."""
 
 
+MOST_SETTINGS: Final = 16
+"""A trial with more settings in force shows those that were asked for: a card has a hundred."""
+
+
 def print_json(value: object) -> None:
     """One line of JSON on stdout; what is not finite becomes null."""
     click.echo(msgspec.json.encode(value).decode())
@@ -51,13 +55,17 @@ def trial_text(trial: Trial) -> str:
 
 def _settings_text(trial: Trial) -> str:
     """Settings in force; what was asked and what the hardware does, where that is another value."""
-    words = []
-    for name, accepted in trial.settings_accepted.items():
+    words, in_force = [], trial.settings_accepted
+    shown = in_force if len(in_force) <= MOST_SETTINGS else in_force.keys() & trial.settings_asked.keys()
+    for name, accepted in in_force.items():
+        if name not in shown:
+            continue
         asked, effective = trial.settings_asked.get(name, accepted), trial.settings_effective.get(name)
         notes = [f"asked {asked}"] if asked != accepted else []
         differs = isinstance(effective, float) and effective != accepted
         notes += [f"effective {effective:g}"] if differs else []
         words.append(levels_text({name: accepted}) + (f" ({', '.join(notes)})" if notes else ""))
+    words += [f"({len(in_force) - len(shown)} more in --json)"] if len(shown) < len(in_force) else []
     return " ".join(words)
 
 

@@ -16,7 +16,10 @@ from labkit.records import Scalar, Workload
 
 @click.command(
     "sweep",
-    epilog=examples("labkit sweep --rig sim:ixgbe --engine pktgen --set tx_ring=64,256 --set rx_usecs=1,30"),
+    epilog=examples(
+        "labkit sweep --rig sim:ixgbe --engine pktgen --set tx_ring=64,256 --set rx_usecs=1,30",
+        "labkit sweep --rig nic:eth8 --port eth9 --engine sendmmsg --set tx_ring=256,512,1024",
+    ),
 )
 @click.option(
     "--rig", "rig_name", default="sim:ixgbe", show_default=True, metavar="NAME", help="See labkit rigs."

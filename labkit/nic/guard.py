@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from labkit.errors import SettingRefusedError
-from labkit.linux.management import ManagementFacts
 from labkit.records import Scalar, Settings
+
+if TYPE_CHECKING:  # that module brings netlink with it
+    from labkit.linux.management import ManagementFacts
 
 
 def check_interface(facts: ManagementFacts, *, i_know: str | None = None) -> None:

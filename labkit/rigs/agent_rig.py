@@ -106,6 +106,10 @@ class AgentRig(abc.ABC):
                 f"--peer-carrier), or see what an engine does without (check=False, --unchecked)"
             )
 
+    def preview(self, settings: Settings) -> str:
+        """What applying `settings` would do, and how often the link would go down; nothing changes."""
+        return self._client.preview(self._checked(settings))
+
     @contextlib.contextmanager
     def applied(self, settings: Settings) -> Iterator[Applied]:
         """Turn `settings`, read them back, and put the old ones back at the end.

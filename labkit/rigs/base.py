@@ -56,6 +56,13 @@ class Rig(Protocol):
         """Raise what is known to be wrong with `workload` here, before anything is sent."""
         ...
 
+    def preview(self, settings: Settings) -> str:
+        """What applying `settings` would do, one line a setting; nothing changes.
+
+        Raises what is known to be wrong without asking the driver, as `applied` does.
+        """
+        ...
+
     def applied(self, settings: Settings) -> AbstractContextManager[Applied]:
         """Turn `settings`, read them back, and put the old ones back at the end.
 

@@ -25,6 +25,16 @@ VETH: Final = RigInfo(
     ),
 )
 
+DEVICE_PREFIX: Final = "nic:"
+DEVICE: Final = RigInfo(
+    name=f"{DEVICE_PREFIX}INTERFACE",
+    title="an interface of this machine, its settings journalled and put back; needs root",
+    engines=("send", "sendmmsg"),
+    sinks=("wire", "port"),
+    factors=(),
+)
+PRIVATE: Final = "Nothing of this outlives the rig."
+
 
 def simulated(profile: str) -> RigInfo:
     """What the simulated machine `profile` can do."""
@@ -39,7 +49,7 @@ def simulated(profile: str) -> RigInfo:
 
 def known_rigs() -> list[RigInfo]:
     """Every rig of this version, the simulated ones first."""
-    return [*(simulated(profile) for profile in SIM_TITLES), VETH]
+    return [*(simulated(profile) for profile in SIM_TITLES), VETH, DEVICE]
 
 
 def check_engine(info: RigInfo, engine: str) -> None:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from labkit.errors import WorkloadError
 from labkit.paths import data_dir
+from labkit.records import Settings
 from labkit.rigs.base import Rig
-from labkit.rigs.catalog import VETH, known_rigs
+from labkit.rigs.catalog import DEVICE_PREFIX, VETH, known_rigs
 
 if TYPE_CHECKING:
     from labkit.rigs.simulated import SimulatedRig
 
 SIM_PREFIX: Final = "sim:"
-DEVICE_PREFIX: Final = "nic:"
 
 
 def rig(name: str, **parameters: Any) -> Rig:
@@ -47,7 +47,18 @@ def rig(name: str, **parameters: Any) -> Rig:
         _check_parameters(name, parameters, list(inspect.signature(DeviceRig).parameters)[1:])
         return DeviceRig(name.removeprefix(DEVICE_PREFIX), **parameters)
     known = ", ".join(info.name for info in known_rigs())
-    raise WorkloadError(f"unknown rig '{name}'; known: {known}, and {DEVICE_PREFIX}INTERFACE")
+    raise WorkloadError(f"unknown rig '{name}'; known: {known}")
+
+
+def preview(name: str, settings: Settings, **parameters: Any) -> str:
+    """What applying `settings` on rig `name` would do, in words; nothing is changed.
+
+    On a device not even that is put back which a dead laboratory left: the first lines name it.
+    """
+    if name.startswith(DEVICE_PREFIX):
+        parameters = {**parameters, "look_only": True}
+    with rig(name, **parameters) as opened:
+        return opened.preview(settings)
 
 
 def simulated_rig(name: str) -> SimulatedRig:

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from labkit.agent.client import AgentClient
-from labkit.agent.launch import start_agent
+from labkit.agent.launch import connect_as_root
 from labkit.agent.protocol import Measured, Opened
 from labkit.counters.deltas import counter_delta
 from labkit.counters.statistics import device_resets, push_back, statistics_of
@@ -18,8 +17,8 @@ from labkit.drivers.facts import DriverFacts
 from labkit.errors import WorkloadError
 from labkit.nic.profiles import SettingsProfile, settings_profile
 from labkit.records import Frames, RigInfo, Scalar, Settings, typed
+from labkit.rigs import catalog
 from labkit.rigs.agent_rig import AgentRig
-from labkit.rigs.catalog import check_setting
 from labkit.rigs.peer_counter import PeerRule, peer_rule
 
 WIRE, PORT = "wire", "port"
@@ -38,11 +37,20 @@ class DeviceRig(AgentRig):
         A second interface where the frames arrive; without one nothing counts behind the wire.
     i_know : str or None
         Repeats `name` where something depends on the interface; nothing else overrides the guard.
+    look_only : bool
+        Only `preview` and measure: no setting is turned, and none that a dead laboratory left is put back.
     state : Path or None
         Folder of journal and lock instead of the system's.
 
+    Attributes
+    ----------
+    notes : tuple of str
+        What was put back when it was opened; with `look_only` what would be.
+
     Raises
     ------
+    CapabilityMissingError
+        Not root, and sudo starts no agent.
     SettingRefusedError
         Something depends on the interface.
     RigBusyError
@@ -50,26 +58,33 @@ class DeviceRig(AgentRig):
     """
 
     def __init__(
-        self, name: str, *, port: str | None = None, i_know: str | None = None, state: Path | None = None
+        self,
+        name: str,
+        *,
+        port: str | None = None,
+        i_know: str | None = None,
+        look_only: bool = False,
+        state: Path | None = None,
     ) -> None:
         if not name:
             raise WorkloadError("rig 'nic:': name an interface, as in nic:eth8")
-        client = AgentClient(start_agent(as_root=True, state=state))
+        client = connect_as_root(state=state)
         try:
-            opened = client.open_device(name, port=port, i_know=i_know)
+            opened = client.open_device(name, port=port, i_know=i_know, look_only=look_only)
         except BaseException:
             client.close()
             raise
         info = RigInfo(
-            name=f"nic:{name}",
+            name=f"{catalog.DEVICE_PREFIX}{name}",
             title=f"interface {name}, driver {opened.driver or 'unknown'}",
-            engines=("send", "sendmmsg"),
+            engines=catalog.DEVICE.engines,
             sinks=(WIRE, PORT) if port else (WIRE,),
             factors=tuple(opened.settings),
         )
         self._facts = facts_of(opened.driver or "")
         self.notes = tuple(opened.notes)
         self._interrupts = opened.interrupts
+        self._look_only = look_only
         super().__init__(info, client, opened, asked={}, sink=PORT if port else WIRE)
 
     @property
@@ -93,13 +108,17 @@ class DeviceRig(AgentRig):
         return msgspec.structs.replace(whole, settings=held)
 
     def preview(self, settings: Settings) -> str:
-        """What applying `settings` would do, and how often the link would go down; nothing changes."""
-        return self._client.preview(self._checked(settings))
+        """What applying `settings` would do, and how often the link would go down; nothing changes.
+
+        With `look_only`, what opening the rig would put back first comes before.
+        """
+        first = self.notes if self._look_only else ()
+        return "\n".join([*first, super().preview(settings)])
 
     def _checked(self, settings: Settings) -> dict[str, Scalar]:
         """Names that this device has, in Python's own types; values are for driver and kernel to judge."""
         for name in settings:
-            check_setting(self._info, name)
+            catalog.check_setting(self._info, name)
         return {name: typed(name, value) for name, value in settings.items()}
 
     def _effective(self, accepted: dict[str, Scalar]) -> dict[str, Scalar]:

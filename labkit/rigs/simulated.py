@@ -12,6 +12,7 @@ import msgspec
 from labkit.drivers.facts import DriverFacts
 from labkit.drivers.values import whole_number
 from labkit.errors import CapabilityMissingError, WorkloadError
+from labkit.nic.guard import change_list
 from labkit.records import (
     SCHEMA_VERSION,
     RigInfo,
@@ -78,6 +79,11 @@ class SimulatedRig:
         rate_pps = workload.rate_pps
         if rate_pps is not None and not 0 < rate_pps < math.inf:
             raise WorkloadError(f"rate_pps {rate_pps}: give a rate above 0, or none for full speed")
+
+    def preview(self, settings: Settings) -> str:
+        """What applying `settings` would do; nothing changes."""
+        wanted = {name: self._accept(name, value) for name, value in settings.items()}
+        return f"{change_list(wanted, self._accepted, {})}\n{catalog.PRIVATE}"
 
     @contextmanager
     def applied(self, settings: Settings) -> Iterator[Applied]:

@@ -85,6 +85,10 @@ class VethRig(AgentRig):
         """`settings` without names that nobody knows, settings a veth never has, and values out of range."""
         return {name: _value(name, value) for name, value in settings.items()}
 
+    def preview(self, settings: Settings) -> str:
+        """What applying `settings` would do; nothing changes."""
+        return f"{super().preview(settings)}\n{catalog.PRIVATE}"
+
     @property
     def driver(self) -> DriverFacts:
         """Facts of veth: it has neither rings nor coalescing."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -13,10 +15,13 @@ import msgspec
 import pytest
 
 from labkit.cli import main, rooms
+from labkit.cli.app import COMMANDS
 from labkit.cli.show import DASH
 from labkit.errors import AgentLostError, CapabilityMissingError, SettingRefusedError, WorkloadError
+from labkit.nic.put_back import Outcome, PutBack
 from labkit.records import SCHEMA_VERSION, Gap, RigInfo, Scalar, Trial
 from labkit.results.results import Measured, Missed, Results
+from labkit.rigs import choose
 from labkit.traffic.table import FrameTable
 
 TRIAL = Trial(
@@ -85,6 +90,7 @@ class FakeRooms:
         self.results = results_of([], [])
         self.interrupted = False
         self.merged: tuple[str, ...] = ()
+        self.put_back: list[PutBack] = []
 
     def __enter__(self) -> Self:
         return self
@@ -95,6 +101,14 @@ class FakeRooms:
     def open_rig(self, name: str, parameters: dict[str, Any]) -> FakeRooms:
         self.asked["rig"] = name, {key: value for key, value in parameters.items() if value is not None}
         return self
+
+    def preview(self, name: str, settings: dict[str, Any], parameters: dict[str, Any]) -> str:
+        self.asked["preview"] = name, settings, {key: value for key, value in parameters.items() if value}
+        return "  tx_ring  512 -> 1024\nThe link stays up."
+
+    def restore_all(self, state: Path | None) -> list[PutBack]:
+        self.asked["restore"] = state
+        return self.put_back
 
     def udp_flow(self, **options: Any) -> Any:
         self.asked["flow"] = options
@@ -124,7 +138,7 @@ class FakeRooms:
 @pytest.fixture
 def below(monkeypatch: pytest.MonkeyPatch) -> FakeRooms:
     fake = FakeRooms()
-    for name in ("open_rig", "udp_flow", "run_trial", "sweep"):
+    for name in ("open_rig", "preview", "restore_all", "udp_flow", "run_trial", "sweep"):
         monkeypatch.setattr(rooms, name, getattr(fake, name))
     return fake
 
@@ -172,6 +186,82 @@ def test_run_hands_over_what_was_asked(below: FakeRooms, labkit: Run) -> None:
     assert (workload.qdisc_bypass, workload.sink) == (True, "ifb")
     settings = {"txqueuelen": 100, "adaptive_rx": False}
     assert below.asked["trial"] == {"settings": settings, "duration_s": 0.5, "count": 9, "check": False}
+
+
+@pytest.mark.parametrize("command", ["run", "sweep --set tx_ring=64"])
+def test_second_port_and_the_guards_word_reach_the_device(
+    below: FakeRooms, labkit: Run, tmp_path: Path, command: str
+) -> None:
+    words = f"{command} --rig nic:eth8 --port eth9 --i-know eth8 --state {tmp_path}"
+    labkit(*words.split())
+    assert below.asked["rig"] == ("nic:eth8", {"port": "eth9", "i_know": "eth8", "state": tmp_path})
+
+
+def test_dry_run_says_what_would_change_and_opens_nothing_to_send(below: FakeRooms, labkit: Run) -> None:
+    words = "run --rig nic:eth8 --i-know eth8 --set tx_ring=1024 --dry-run"
+    code, out, err = labkit(*words.split())
+    assert (code, out, err) == (0, "  tx_ring  512 -> 1024\nThe link stays up.\n", "")
+    assert below.asked == {"preview": ("nic:eth8", {"tx_ring": 1024}, {"i_know": "eth8"})}
+    assert json.loads(labkit(*words.split(), "--json")[1]) == {
+        "rig": "nic:eth8",
+        "changes": ["  tx_ring  512 -> 1024", "The link stays up."],
+    }
+
+
+def test_dry_run_on_a_simulated_rig_says_that_nothing_stays(labkit: Run) -> None:
+    code, out, _ = labkit("run", "--rig", "sim:ixgbe", "--set", "tx_ring=1001", "--dry-run")
+    assert code == 0
+    assert out.splitlines() == [
+        "  tx_ring  512 -> 1008",
+        "The link stays up.",
+        "Nothing of this outlives the rig.",
+    ]
+    assert labkit("run", "--rig", "sim:ixgbe", "--set", "mtu=9000", "--dry-run")[0] == 4
+
+
+def put_back(outcome: Outcome) -> PutBack:
+    return PutBack(name="mtu", original=1500, found=9000, outcome=outcome, text=f"eth8: mtu {outcome}")
+
+
+def test_restore_with_nothing_left_is_one_line(below: FakeRooms, labkit: Run) -> None:
+    assert labkit("restore") == (0, "nothing is left to put back\n", "")
+    assert labkit("restore", "--json") == (0, "[]\n", "")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        *(("restored", 0), ("unchanged", 0), ("foreign", 0), ("skipped", 0)),
+        *(("inexact", 1), ("refused", 1), ("gone", 1), ("busy", 1)),
+    ],
+)
+def test_restore_tells_each_setting_and_fails_where_one_is_not_as_before(
+    below: FakeRooms, labkit: Run, outcome: Outcome, code: int
+) -> None:
+    below.put_back = [put_back("restored"), put_back(outcome)]
+    assert labkit("restore") == (code, f"eth8: mtu restored\neth8: mtu {outcome}\n", "")
+    told = json.loads(labkit("restore", "--json")[1])
+    assert [each["outcome"] for each in told] == ["restored", outcome]
+    assert told[0] == {
+        "name": "mtu",
+        "original": 1500,
+        "found": 9000,
+        "outcome": "restored",
+        "text": "eth8: mtu restored",
+    }
+
+
+def test_what_opening_a_device_put_back_is_told_on_stderr(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened = SimpleNamespace(notes=("eth8: mtu put back to 1500",))
+    monkeypatch.setattr(choose, "rig", lambda name, **_: opened)
+    rooms.open_rig("nic:eth8", {"port": None})
+    assert capsys.readouterr() == ("", "labkit: eth8: mtu put back to 1500\n")
+
+
+def test_rigs_mention_real_devices(labkit: Run) -> None:
+    assert "\nnic:INTERFACE: " in labkit("rigs")[1]
 
 
 def test_run_says_speed_counts_and_doubts(below: FakeRooms, labkit: Run) -> None:
@@ -254,11 +344,11 @@ def test_usage_errors_are_2_and_run_nothing(below: FakeRooms, labkit: Run, words
     assert below.asked.keys() <= {"flow"}
 
 
-@pytest.mark.parametrize("command", ["rigs", "craft", "run", "sweep", "published", "report", "lab"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_every_command_has_an_example(labkit: Run, command: str) -> None:
     code, out, _ = labkit(command, "--help")
     assert code == 0
-    assert f"\n    labkit {command}" in out
+    assert re.search(rf"^    (sudo \S*)?labkit {command}", out, re.MULTILINE)
     assert command in labkit("--help")[1]
 
 
@@ -378,3 +468,9 @@ def test_help_loads_no_heavy_library() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert said.stderr.strip() == "set()"
+
+
+def test_trial_with_a_hundred_settings_shows_those_that_were_asked(below: FakeRooms, labkit: Run) -> None:
+    in_force: dict[str, Scalar] = {**{f"feature_{number}": True for number in range(99)}, "mtu": 1400}
+    below.trial = msgspec.structs.replace(TRIAL, settings_asked={"mtu": 1400}, settings_accepted=in_force)
+    assert "  settings: mtu=1400 (99 more in --json)\n" in labkit("run")[1]
