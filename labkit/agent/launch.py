@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import subprocess
 import sys
@@ -14,12 +15,23 @@ from labkit.agent.install import AGENT, installed_command
 
 STDERR_TAIL_BYTES = 16_384
 EXIT_WITHIN_S = 3.0
+ROOT_EXIT_WITHIN_S = 60.0
+"""One that turns the settings of a device puts them back before it ends, and links take their time."""
 
 
 class AgentProcess:
-    """The running agent: two pipes, and a ring buffer of what it wrote to standard error."""
+    """The running agent: two pipes, and a ring buffer of what it wrote to standard error.
 
-    def __init__(self, command: list[str]) -> None:
+    Parameters
+    ----------
+    command : list of str
+        Program and arguments.
+    exit_within_s : float
+        How long it may take to end once its input has ended.
+    """
+
+    def __init__(self, command: list[str], *, exit_within_s: float = EXIT_WITHIN_S) -> None:
+        self._exit_within_s = exit_within_s
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -71,10 +83,11 @@ class AgentProcess:
         for stream in (self._process.stdin, self._process.stdout):
             _stream(stream).close()
         try:
-            self._process.wait(timeout=EXIT_WITHIN_S)
+            self._process.wait(timeout=self._exit_within_s)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            with contextlib.suppress(PermissionError):  # root's, through sudo: it ends by itself, or never
+                self._process.kill()
+                self._process.wait()
         self._reader.join(timeout=1.0)
         _stream(self._process.stderr).close()
 
@@ -91,8 +104,9 @@ def start_agent(*, as_root: bool = False, state: Path | None = None) -> AgentPro
     """
     own = [sys.executable, *AGENT]
     if not as_root or os.geteuid() == 0:
-        return AgentProcess(own if state is None else [*own, "--state", str(state)])
-    return AgentProcess(["sudo", "-n", *(installed_command() or own)])
+        command = own if state is None else [*own, "--state", str(state)]
+        return AgentProcess(command, exit_within_s=ROOT_EXIT_WITHIN_S if as_root else EXIT_WITHIN_S)
+    return AgentProcess(["sudo", "-n", *(installed_command() or own)], exit_within_s=ROOT_EXIT_WITHIN_S)
 
 
 def _stream(stream: IO[bytes] | None) -> IO[bytes]:

@@ -82,7 +82,7 @@ class Links:
 
     def facts(self, name: str) -> LinkFacts:
         """Read a link's state."""
-        link = self._ip.get_links(self.index(name))[0]
+        link = self._link(name)
         return LinkFacts(
             name=name,
             ifindex=int(link["index"]),
@@ -97,6 +97,11 @@ class Links:
             and link.get_attr("IFLA_QDISC") != "noop",
             txqueuelen=int(link.get_attr("IFLA_TXQLEN")),
         )
+
+    def permanent_address(self, name: str) -> str | None:
+        """Address that the hardware was made with; None where there is no hardware."""
+        found = self._link(name).get_attr("IFLA_PERM_ADDRESS")
+        return None if found is None else str(found)
 
     def set_up(self, name: str, *, up: bool) -> None:
         """Bring a link up or down."""
@@ -177,6 +182,13 @@ class Links:
             if found["index"] == index and found["parent"] == ROOT_PARENT:
                 return found
         return None
+
+    def _link(self, name: str) -> Any:
+        """Everything that the kernel tells of a link."""
+        try:
+            return self._ip.get_links(self.index(name))[0]
+        except NetlinkError as refused:  # it went between two requests
+            raise LabError(f"{name}: cannot be read; is it still there?", errno=refused.code) from refused
 
     def _ask(self, what: str, method: str, command: str, **fields: Any) -> None:
         try:
