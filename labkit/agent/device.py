@@ -19,12 +19,13 @@ from labkit.linux.management import management_facts
 from labkit.linux.namespaces import network_inode
 from labkit.linux.processes import is_alive, owner_of
 from labkit.nic.apply import SettingsHost
-from labkit.nic.ethtool_knobs import ethtool_knobs
+from labkit.nic.ethtool_knobs import ask_for_absent, ethtool_knobs
 from labkit.nic.guard import change_list, check_interface
 from labkit.nic.journal import Device, FileJournal
 from labkit.nic.knob import Knob
 from labkit.nic.link_knobs import link_knobs
 from labkit.nic.lock import DeviceLock
+from labkit.nic.put_back import notes_of
 from labkit.nic.queue_knobs import queue_knobs
 from labkit.nic.recovery import Present, recover
 from labkit.nic.sysctl_knobs import sysctl_knobs
@@ -146,16 +147,18 @@ class DeviceHost:
 
     def preview(self, settings: Mapping[str, Scalar]) -> str:
         """What applying `settings` would do, and how often the link would go down."""
+        self._check_known(settings)
         resets = {name: None for name in settings if name in self._knobs and self._knobs[name].resets_link}
         return change_list(settings, self._settings.current(), resets)
 
     def apply(self, settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
         """Turn settings, journalled, and read back everything in force."""
+        self._check_known(settings)
         return self._settings.apply(settings)
 
-    def restore(self, level: int) -> None:
-        """Put back what every `apply` beyond the first `level` changed."""
-        self._settings.restore(level)
+    def restore(self, level: int) -> list[str]:
+        """Put back what every `apply` beyond the first `level` changed; what is not as before, in words."""
+        return notes_of(self._settings.restore(level))
 
     def close(self) -> None:
         """Put everything back and let the device go."""
@@ -165,6 +168,11 @@ class DeviceHost:
             self._lock.release()
             for closable in (self._links, self._stats, self._ethtool):
                 closable.close()
+
+    def _check_known(self, settings: Mapping[str, Scalar]) -> None:
+        """Refuse what ethtool does not have here, in the kernel's words."""
+        absent = [name for name in settings if name not in self._knobs]
+        ask_for_absent(self._ethtool, self._name, self._ifindex, absent)
 
     def _port_dropped(self, peer: Mapping[str, int]) -> int | None:
         """What the port lost for want of a buffer: veth's receive queues say it themselves."""
@@ -189,7 +197,10 @@ def device_of(links: Links, ethtool: Ethtool, name: str) -> Device:
     """Which interface `name` is, so that it is found again under another name or number."""
     link = links.facts(name)
     bus = ethtool.driver_info(name).bus
-    return Device(netns_inode=network_inode(), ifindex=link.ifindex, ifname=name, hardware=bus or link.mac)
+    # every tap says that its bus is "tap": only a place on a bus has a number
+    place = bus if bus is not None and any(map(str.isdigit, bus)) else None
+    hardware = links.permanent_address(name) or place or link.mac
+    return Device(netns_inode=network_inode(), ifindex=link.ifindex, ifname=name, hardware=hardware)
 
 
 def restore_all(folders: StateFolders) -> list[str]:

@@ -11,7 +11,7 @@ from labkit.agent.protocol import Opened
 from labkit.drivers.choose import facts_of
 from labkit.drivers.facts import DriverFacts
 from labkit.errors import WorkloadError
-from labkit.records import Frames, RigInfo, Scalar, Settings, typed
+from labkit.records import SETTING_NAMES, Frames, RigInfo, Scalar, Settings, typed
 from labkit.rigs.agent_rig import AgentRig
 from labkit.rigs.catalog import check_setting
 from labkit.rigs.peer_counter import PeerRule, peer_rule
@@ -75,8 +75,8 @@ class DeviceRig(AgentRig):
         return self._client.preview(self._checked(settings))
 
     def _checked(self, settings: Settings) -> dict[str, Scalar]:
-        """Names that this device has, in Python's own types; values are for driver and kernel to judge."""
-        for name in settings:
+        """Settings in Python's own types; what this device lacks is refused in its kernel's words."""
+        for name in settings.keys() - SETTING_NAMES:
             check_setting(self._info, name)
         return {name: typed(name, value) for name, value in settings.items()}
 
