@@ -10,8 +10,8 @@ import msgspec
 
 from labkit.agent.protocol import Opened, Reading
 from labkit.drivers.choose import facts_of
-from labkit.errors import LabError
-from labkit.linux.ethtool import Ethtool
+from labkit.errors import CapabilityMissingError, LabError
+from labkit.linux.ethtool import DriverInfo, Ethtool
 from labkit.linux.link_stats import LinkStats
 from labkit.linux.links import Links, driver_counters
 from labkit.linux.machine import softnet_dropped
@@ -89,7 +89,7 @@ class DeviceHost:
         self.privilege: Privilege = "sudo" if "SUDO_UID" in os.environ else "root"
         device = device_of(self._links, self._ethtool, name)
         self._ifindex = device.ifindex
-        self._driver = self._ethtool.driver_info(name).driver
+        self._driver = driver_of(self._ethtool, name).driver
         self._lock = DeviceLock(folders.locks, device.netns_inode, device.ifindex)
         owner = owner_of(os.getpid())
         if owner is None:
@@ -184,7 +184,7 @@ class DeviceHost:
 
 def device_knobs(links: Links, ethtool: Ethtool, name: str) -> dict[str, Knob]:
     """Everything that can be turned on device `name` and about it, in the order in which it is written."""
-    facts = facts_of(ethtool.driver_info(name).driver)
+    facts = facts_of(driver_of(ethtool, name).driver)
     return {
         **ethtool_knobs(ethtool, links.index(name), facts),
         **link_knobs(links, name),
@@ -193,10 +193,18 @@ def device_knobs(links: Links, ethtool: Ethtool, name: str) -> dict[str, Knob]:
     }
 
 
+def driver_of(ethtool: Ethtool, name: str) -> DriverInfo:
+    """What the driver says of itself; one that says nothing, as that of `lo`, has no name."""
+    try:
+        return ethtool.driver_info(name)
+    except CapabilityMissingError:
+        return DriverInfo(driver="", version=None, firmware=None, bus=None)
+
+
 def device_of(links: Links, ethtool: Ethtool, name: str) -> Device:
     """Which interface `name` is, so that it is found again under another name or number."""
     link = links.facts(name)
-    bus = ethtool.driver_info(name).bus
+    bus = driver_of(ethtool, name).bus
     # every tap says that its bus is "tap": only a place on a bus has a number
     place = bus if bus is not None and any(map(str.isdigit, bus)) else None
     hardware = links.permanent_address(name) or place or link.mac
