@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,8 @@ class Links:
     def _ask(self, what: str, method: str, command: str, **fields: Any) -> None:
         try:
             getattr(self._ip, method)(command, **fields)
+        except struct.error as odd:
+            raise SettingRefusedError(f"{what}: the kernel has no room for such a number ({odd})") from odd
         except NetlinkError as refused:
             text = str(refused.args[1]) if len(refused.args) > 1 else str(refused)
             raise SettingRefusedError(
