@@ -21,7 +21,6 @@ from labkit.records import Scalar
 from labkit.rigs.device import DeviceRig
 from tests.network.private import in_private_network
 
-CLONE_NEWNS = 0x20000
 TUNSETIFF = 0x400454CA
 IFF_TAP_NO_PI = 0x1002
 TX, RX, TAP = "tx0", "rx0", "tap0"
@@ -29,13 +28,18 @@ TX, RX, TAP = "tx0", "rx0", "tap0"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the agent of a nic: rig is root")
 
 
+def enter_private_mounts() -> None:
+    """Give this process mounts of its own that reach nobody else."""
+    namespaces._unshare(namespaces.CLONE_NEWNS)
+    namespaces._mount_private()
+
+
 def in_private_host(body: Callable[..., Any]) -> Callable[..., Any]:
     """Run `body` in a child whose network, mounts and sysfs are its own."""
 
     @functools.wraps(body)
     def run(*args: Any, **kwargs: Any) -> Any:
-        namespaces._unshare(CLONE_NEWNS)
-        namespaces._mount_private()
+        enter_private_mounts()
         assert namespaces.mount_sysfs()
         return body(*args, **kwargs)
 
