@@ -119,6 +119,16 @@ class AgentLostError(LabError):
         return super().__str__() + tail
 
 
+class LabWarning(UserWarning):
+    """Something that went on differently from what one would expect; nothing failed."""
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Names one behind the other; of many the first ones, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return (", ".join(names[:most]) or "none") + more
+
+
 def errno_name(number: int) -> str:
     """Symbol of an error number (``EMSGSIZE``), or ``errno 524`` for one that libc does not know."""
     return errno_names.errorcode.get(number, f"errno {number}")

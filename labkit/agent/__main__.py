@@ -24,6 +24,8 @@ def main() -> None:
         except CapabilityMissingError as refused:
             sys.exit(str(refused))  # the client shows the last words
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end_input)
     # a stray print must not enter the stream: move it away, and let 1 be another name of stderr
     private_out = os.dup(1)
     os.dup2(2, 1)
@@ -33,6 +35,16 @@ def main() -> None:
         Server(channel, log, _folders(sys.argv[1:])).serve()
     finally:
         log.close()
+
+
+def _end_input(number: int, frame: object) -> None:  # noqa: ARG001 - a signal handler's two
+    """End the client's stream: the request in hand is finished, everything is put back, and the agent ends.
+
+    A wait for input begins anew behind a signal (PEP 475) and finds the end there.
+    """
+    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    os.dup2(nothing, 0)
+    os.close(nothing)
 
 
 def _folders(words: list[str]) -> StateFolders:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import labkit.errors
-from labkit.agent.protocol import Failed, Message
+from labkit.agent.protocol import Apply, Failed, Message, OpenDevice, Restore, RestoreAll
 from labkit.errors import AgentLostError, LabError
 
 M = TypeVar("M", bound=Message)
+TURNING_S: Final = 60.0
+"""Longest that settings take: some reset the link, which is awaited both forth and back (nic/apply.py)."""
+
+
+def longest_of(request: Message) -> float:
+    """Seconds that `request` may take by itself; one that turns settings waits for drivers and links."""
+    return TURNING_S if isinstance(request, Apply | Restore | RestoreAll | OpenDevice) else 0.0
 
 
 def expected(answer: Message, kind: type[M]) -> M:

@@ -62,8 +62,13 @@ class Channel:
         self.write(self.encode(message))
 
     def encode(self, message: Message) -> bytes:
-        """Bytes of one whole message; a LabError says when it is too long."""
-        body = self._encoder.encode(message)
+        """Bytes of one whole message; a LabError says when it is too long, or holds too large a number."""
+        try:
+            body = self._encoder.encode(message)
+        except OverflowError as odd:
+            raise LabError(
+                f"message to the agent: a number is too large ({odd}); give a smaller one"
+            ) from odd
         if len(body) > MAX_MESSAGE_BYTES:
             raise LabError(
                 f"message of {len(body)} bytes to the agent is over the limit of {MAX_MESSAGE_BYTES}; "

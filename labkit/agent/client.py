@@ -6,46 +6,19 @@ import os
 import time
 import weakref
 from collections.abc import Callable
-from typing import Protocol
 
 import msgspec
 
 from labkit.agent import protocol
-from labkit.agent.answers import M, expected
+from labkit.agent.answers import M, expected, longest_of
 from labkit.agent.channel import Closed
-from labkit.agent.line import Line
+from labkit.agent.line import Line, Process
 from labkit.errors import AgentLostError, LabError, RigBusyError
 from labkit.nic.put_back import PutBack
 from labkit.records import Frames, Sample, Scalar
 
 ANSWER_WITHIN_S = 10.0
-"""Longest silence of a healthy agent; during a run it comes on top of the run's own length."""
-
-
-class Process(Protocol):
-    """What the client needs of the agent's process; `launch.AgentProcess`, or a stand-in."""
-
-    @property
-    def read_fd(self) -> int:
-        """Where answers arrive."""
-        ...
-
-    @property
-    def write_fd(self) -> int:
-        """Where requests go."""
-        ...
-
-    def last_words(self) -> str:
-        """The end of its standard error."""
-        ...
-
-    def how_it_ended(self) -> str:
-        """One phrase: signal or exit status."""
-        ...
-
-    def end(self) -> None:
-        """End it, harmless twice."""
-        ...
+"""Longest silence of a healthy agent; it comes on top of the time that a request takes by itself."""
 
 
 class AgentClient:
@@ -76,6 +49,7 @@ class AgentClient:
         self._number = 0
         self.level = 0
         self._level_at_agent = 0
+        self._told: list[str] = []
         self._sending = False
         self._samples: list[Sample] = []
         self._lost = False
@@ -126,10 +100,15 @@ class AgentClient:
         self.level += 1
         return accepted
 
-    def restore(self) -> None:
-        """Put back what every `apply` beyond `level` changed; with a lost or closed agent it is gone."""
+    def restore(self) -> list[str]:
+        """Put back what every `apply` beyond `level` changed; a line about each that is not as it was.
+
+        With a lost or closed agent nothing is left to do.
+        """
         if not (self._lost or self.closed):
             self._ask(protocol.Restore(level=self.level), protocol.Done)
+        told, self._told = self._told, []
+        return told
 
     def load(self, frames: Frames) -> None:
         """Hand over the frames of the runs to come; the same table again costs nothing."""
@@ -215,7 +194,7 @@ class AgentClient:
             self._level_at_agent = self.level + 1
         if not isinstance(request, protocol.Run):
             self._line.send(numbered)
-            answer = self._answer(number, time.monotonic() + ANSWER_WITHIN_S, None)
+            answer = self._answer(number, time.monotonic() + longest_of(request) + ANSWER_WITHIN_S, None)
         else:
             try:
                 self._sending = True
@@ -227,6 +206,7 @@ class AgentClient:
                 raise
         if isinstance(request, protocol.Restore) and isinstance(answer, protocol.Done):
             self._level_at_agent = request.level
+            self._told += answer.notes
         return expected(answer, kind)
 
     def _end_run(self) -> None:
@@ -265,7 +245,7 @@ class AgentClient:
             self._lost = True
             self.close()
             raise AgentLostError(
-                f"agent did not answer within {ANSWER_WITHIN_S:.0f} s and was ended; open the rig again",
+                "agent did not answer in time and was ended; open the rig again",
                 samples=self._samples,
                 stderr_tail=self._process.last_words(),
             )

@@ -12,7 +12,7 @@ from labkit.agent.protocol import Opened, Reading
 from labkit.counters.interrupts import QueueInterrupts, parse_interrupts, queue_interrupts
 from labkit.drivers.choose import facts_of
 from labkit.errors import CapabilityMissingError, LabError
-from labkit.linux.ethtool import Ethtool
+from labkit.linux.ethtool import DriverInfo, Ethtool
 from labkit.linux.link_stats import LinkStats
 from labkit.linux.links import Links, driver_statistics
 from labkit.linux.machine import interrupts_text, softnet_dropped
@@ -20,13 +20,13 @@ from labkit.linux.management import management_facts
 from labkit.linux.namespaces import network_inode
 from labkit.linux.processes import is_alive, owner_of
 from labkit.nic.apply import SettingsHost
-from labkit.nic.ethtool_knobs import ethtool_knobs
+from labkit.nic.ethtool_knobs import ask_for_absent, ethtool_knobs
 from labkit.nic.guard import change_list, check_interface
 from labkit.nic.journal import Device, FileJournal
 from labkit.nic.knob import Knob
 from labkit.nic.link_knobs import link_knobs
 from labkit.nic.lock import DeviceLock
-from labkit.nic.put_back import PutBack
+from labkit.nic.put_back import PutBack, notes_of
 from labkit.nic.queue_knobs import queue_knobs
 from labkit.nic.recovery import Present, recover
 from labkit.nic.sysctl_knobs import sysctl_knobs
@@ -93,8 +93,8 @@ class DeviceHost:
         self.privilege: Privilege = "sudo" if "SUDO_UID" in os.environ else "root"
         device = device_of(self._links, self._ethtool, name)
         self._ifindex = device.ifindex
-        self._driver, self._bus = _driver_and_bus(self._ethtool, name)
-        self._facts = facts_of(self._driver or "")
+        info = driver_of(self._ethtool, name)
+        self._driver, self._bus, self._facts = info.driver, info.bus, facts_of(info.driver)
         self._lock = DeviceLock(folders.locks, device.netns_inode, device.ifindex)
         owner = owner_of(os.getpid())
         if owner is None:
@@ -163,6 +163,7 @@ class DeviceHost:
 
     def preview(self, settings: Mapping[str, Scalar]) -> str:
         """What applying `settings` would do, and how often the link would go down."""
+        self._check_known(settings)
         resets = {name: None for name in settings if name in self._knobs and self._knobs[name].resets_link}
         return change_list(settings, self._settings.current(), resets)
 
@@ -170,11 +171,13 @@ class DeviceHost:
         """Turn settings, journalled, and read back everything in force."""
         if self._look_only:
             raise LabError(f"{self._name}: opened to be looked at; open the rig again to turn settings")
+
+        self._check_known(settings)
         return self._settings.apply(settings)
 
-    def restore(self, level: int) -> None:
-        """Put back what every `apply` beyond the first `level` changed."""
-        self._settings.restore(level)
+    def restore(self, level: int) -> list[str]:
+        """Put back what every `apply` beyond the first `level` changed; what is not as before, in words."""
+        return notes_of(self._settings.restore(level))
 
     def close(self) -> None:
         """Put everything back and let the device go."""
@@ -198,6 +201,11 @@ class DeviceHost:
         except LabError:
             return None
 
+    def _check_known(self, settings: Mapping[str, Scalar]) -> None:
+        """Refuse what ethtool does not have here, in the kernel's words."""
+        absent = [name for name in settings if name not in self._knobs]
+        ask_for_absent(self._ethtool, self._name, self._ifindex, absent)
+
     def _port_dropped(self, peer: Mapping[str, int]) -> int | None:
         """What the port lost for want of a buffer: veth's receive queues say it themselves."""
         if self._port is None:
@@ -208,20 +216,31 @@ class DeviceHost:
 
 def device_knobs(links: Links, ethtool: Ethtool, name: str) -> dict[str, Knob]:
     """Everything that can be turned on device `name` and about it, in the order in which it is written."""
-    driver, _ = _driver_and_bus(ethtool, name)
+    facts = facts_of(driver_of(ethtool, name).driver)
     return {
-        **ethtool_knobs(ethtool, links.index(name), facts_of(driver or "")),
+        **ethtool_knobs(ethtool, links.index(name), facts),
         **link_knobs(links, name),
         **queue_knobs(name),
         **sysctl_knobs(),
     }
 
 
+def driver_of(ethtool: Ethtool, name: str) -> DriverInfo:
+    """What the driver says of itself; one that says nothing, as that of `lo`, has no name."""
+    try:
+        return ethtool.driver_info(name)
+    except CapabilityMissingError:
+        return DriverInfo(driver="", version=None, firmware=None, bus=None)
+
+
 def device_of(links: Links, ethtool: Ethtool, name: str) -> Device:
     """Which interface `name` is, so that it is found again under another name or number."""
     link = links.facts(name)
-    _, bus = _driver_and_bus(ethtool, name)
-    return Device(netns_inode=network_inode(), ifindex=link.ifindex, ifname=name, hardware=bus or link.mac)
+    bus = driver_of(ethtool, name).bus
+    # every tap says that its bus is "tap": only a place on a bus has a number
+    place = bus if bus is not None and any(map(str.isdigit, bus)) else None
+    hardware = links.permanent_address(name) or place or link.mac
+    return Device(netns_inode=network_inode(), ifindex=link.ifindex, ifname=name, hardware=hardware)
 
 
 def restore_all(folders: StateFolders) -> list[PutBack]:
@@ -240,15 +259,6 @@ def restore_all(folders: StateFolders) -> list[PutBack]:
     finally:
         links.close()
         ethtool.close()
-
-
-def _driver_and_bus(ethtool: Ethtool, name: str) -> tuple[str | None, str | None]:
-    """Driver of `name`, and where it is plugged in; None twice for a device without ethtool, such as `lo`."""
-    try:
-        info = ethtool.driver_info(name)
-    except CapabilityMissingError:
-        return None, None
-    return info.driver, info.bus
 
 
 def _is_veth_queue_drop(name: str) -> bool:

@@ -44,8 +44,8 @@ class Host(Protocol):
         """Turn settings and read back everything in force."""
         ...
 
-    def restore(self, level: int) -> None:
-        """Put back what every `apply` beyond the first `level` changed."""
+    def restore(self, level: int) -> list[str]:
+        """Put back what every `apply` beyond the first `level` changed; what is not as before, in words."""
         ...
 
     def close(self) -> None:

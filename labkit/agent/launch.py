@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import subprocess
 import sys
@@ -22,11 +23,23 @@ WITHOUT_ROOT: Final = (
 )
 """What to do where sudo gives nothing."""
 
+ROOT_EXIT_WITHIN_S = 60.0
+"""One that turns the settings of a device puts them back before it ends, and links take their time."""
+
 
 class AgentProcess:
-    """The running agent: two pipes, and a ring buffer of what it wrote to standard error."""
+    """The running agent: two pipes, and a ring buffer of what it wrote to standard error.
 
-    def __init__(self, command: list[str]) -> None:
+    Parameters
+    ----------
+    command : list of str
+        Program and arguments.
+    exit_within_s : float
+        How long it may take to end once its input has ended.
+    """
+
+    def __init__(self, command: list[str], *, exit_within_s: float = EXIT_WITHIN_S) -> None:
+        self._exit_within_s = exit_within_s
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -78,10 +91,11 @@ class AgentProcess:
         for stream in (self._process.stdin, self._process.stdout):
             _stream(stream).close()
         try:
-            self._process.wait(timeout=EXIT_WITHIN_S)
+            self._process.wait(timeout=self._exit_within_s)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            with contextlib.suppress(PermissionError):  # root's, through sudo: it ends by itself, or never
+                self._process.kill()
+                self._process.wait()
         self._reader.join(timeout=1.0)
         _stream(self._process.stderr).close()
 
@@ -103,11 +117,12 @@ def start_agent(*, as_root: bool = False, state: Path | None = None) -> AgentPro
     """
     own = [sys.executable, *AGENT]
     if not _through_sudo(as_root=as_root):
-        return AgentProcess(own if state is None else [*own, "--state", str(state)])
+        command = own if state is None else [*own, "--state", str(state)]
+        return AgentProcess(command, exit_within_s=ROOT_EXIT_WITHIN_S if as_root else EXIT_WITHIN_S)
     if state is not None:
         raise CapabilityMissingError(f"agent: only root itself may name {state} as the agent's folder")
     try:
-        return AgentProcess(["sudo", "-n", *(installed_command() or own)])
+        return AgentProcess(["sudo", "-n", *(installed_command() or own)], exit_within_s=ROOT_EXIT_WITHIN_S)
     except FileNotFoundError as absent:
         raise CapabilityMissingError(
             f"a device needs root, and there is no sudo here; {WITHOUT_ROOT}"

@@ -10,13 +10,39 @@ import os
 import threading
 import weakref
 from queue import Empty, SimpleQueue
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from labkit.agent.channel import END, LONGEST_WAIT_S, Channel, Closed
 from labkit.agent.protocol import Answer, Message
 from labkit.errors import LabError
 
 Arrived: TypeAlias = Message | Closed | LabError
+
+
+class Process(Protocol):
+    """What the client needs of the agent's process; `launch.AgentProcess`, or a stand-in."""
+
+    @property
+    def read_fd(self) -> int:
+        """Where answers arrive."""
+        ...
+
+    @property
+    def write_fd(self) -> int:
+        """Where requests go."""
+        ...
+
+    def last_words(self) -> str:
+        """The end of its standard error."""
+        ...
+
+    def how_it_ended(self) -> str:
+        """One phrase: signal or exit status."""
+        ...
+
+    def end(self) -> None:
+        """End it, harmless twice."""
+        ...
 
 
 class Line:

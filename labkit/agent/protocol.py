@@ -150,7 +150,9 @@ class AllRestored(Message, frozen=True, kw_only=True):
 
 
 class Done(Message, frozen=True, kw_only=True):
-    """Agent: done, nothing to say."""
+    """Agent: done; `notes` say what people should know of it."""
+
+    notes: list[str] = []
 
 
 class Applied(Message, frozen=True, kw_only=True):

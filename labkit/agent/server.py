@@ -137,8 +137,7 @@ class Server:
         return Done()
 
     def _restore(self, asked: Restore) -> Message:
-        self._rig().restore(asked.level)
-        return Done()
+        return Done(notes=self._rig().restore(asked.level))
 
     def _run(self, asked: Run) -> Message:
         if self._frames is None:

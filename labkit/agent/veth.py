@@ -20,6 +20,7 @@ from labkit.nic.guard import change_list
 from labkit.nic.journal import MemoryJournal
 from labkit.nic.knob import Knob
 from labkit.nic.link_knobs import End, knobs_of_ends
+from labkit.nic.put_back import notes_of
 from labkit.nic.queue_knobs import queue_knobs
 from labkit.records import Privilege, Scalar
 
@@ -169,9 +170,9 @@ class VethHost:
         """Turn `settings` on every device of the rig and read back everything; see `SettingsHost`."""
         return self._settings.apply(settings)
 
-    def restore(self, level: int) -> None:
+    def restore(self, level: int) -> list[str]:
         """Put back what every `apply` beyond the first `level` changed; nothing to do is nothing done."""
-        self._settings.restore(level)
+        return notes_of(self._settings.restore(level))
 
     def forget_originals(self) -> None:
         """Make what is in force now the state that `restore` leads back to."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ class Links:
 
     def facts(self, name: str) -> LinkFacts:
         """Read a link's state."""
-        link = self._ip.get_links(self.index(name))[0]
+        link = self._link(name)
         return LinkFacts(
             name=name,
             ifindex=int(link["index"]),
@@ -97,6 +98,11 @@ class Links:
             and link.get_attr("IFLA_QDISC") != "noop",
             txqueuelen=int(link.get_attr("IFLA_TXQLEN")),
         )
+
+    def permanent_address(self, name: str) -> str | None:
+        """Address that the hardware was made with; None where there is no hardware."""
+        found = self._link(name).get_attr("IFLA_PERM_ADDRESS")
+        return None if found is None else str(found)
 
     def set_up(self, name: str, *, up: bool) -> None:
         """Bring a link up or down."""
@@ -178,9 +184,18 @@ class Links:
                 return found
         return None
 
+    def _link(self, name: str) -> Any:
+        """Everything that the kernel tells of a link."""
+        try:
+            return self._ip.get_links(self.index(name))[0]
+        except NetlinkError as refused:  # it went between two requests
+            raise LabError(f"{name}: cannot be read; is it still there?", errno=refused.code) from refused
+
     def _ask(self, what: str, method: str, command: str, **fields: Any) -> None:
         try:
             getattr(self._ip, method)(command, **fields)
+        except struct.error as odd:
+            raise SettingRefusedError(f"{what}: the kernel has no room for such a number ({odd})") from odd
         except NetlinkError as refused:
             text = str(refused.args[1]) if len(refused.args) > 1 else str(refused)
             raise SettingRefusedError(

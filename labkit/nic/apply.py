@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from labkit.errors import CapabilityMissingError, JournalError, LabError, WorkloadError
+from labkit.errors import CapabilityMissingError, JournalError, LabError, WorkloadError, listed
+from labkit.nic.ethtool_knobs import read_together
 from labkit.nic.journal import FileJournal, Journal, Owner
 from labkit.nic.knob import CompoundKnob, Knob, values_of
 from labkit.nic.put_back import STUCK, PutBack, put_back
@@ -63,7 +64,7 @@ class SettingsHost:
 
     def current(self) -> dict[str, Scalar]:
         """Every setting in force; None where the driver does not report one."""
-        return values_of(self._knobs)
+        return values_of(self._knobs, read_together)
 
     def apply(self, settings: Settings) -> dict[str, Scalar]:
         """Turn `settings`, keep the originals for `restore`, and read back everything in force.
@@ -137,7 +138,7 @@ class SettingsHost:
         asked = {name: typed(name, value) for name, value in settings.items()}
         for name in asked:
             if self._knob_of(name) is None:
-                has = ", ".join(self.current()) or "none"
+                has = listed(tuple(self.current()))
                 raise CapabilityMissingError(f"{self._where} has no setting '{name}' (it has {has})")
         return asked
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from labkit.errors import CapabilityMissingError, SettingRefusedError
 from labkit.linux.ethtool import Ethtool
-from labkit.linux.ethtool_messages import CHANNELS, PAUSE, RINGS
+from labkit.linux.ethtool_messages import CHANNELS, COALESCE, PAUSE, RINGS
 from labkit.records import Scalar
 
 RESETS_UNLESS_KNOWN: Final = frozenset({*RINGS.kinds, *CHANNELS.kinds, *PAUSE.kinds})
@@ -121,6 +121,33 @@ def ethtool_knobs(ethtool: Ethtool, ifindex: int, facts: LinkResets | None) -> d
         for group in groups
         for name in _names(group)
     }
+
+
+def ask_for_absent(ethtool: Ethtool, where: str, ifindex: int, names: Iterable[str]) -> None:
+    """Ask the kernel for settings that the device gave no knob for, so that its own words say why.
+
+    Raises
+    ------
+    CapabilityMissingError
+        The kernel's refusal of the first of them that it refuses.
+    """
+    groups = (
+        (RINGS, ethtool.rings),
+        (COALESCE, ethtool.coalesce),
+        (CHANNELS, ethtool.channels),
+        (PAUSE, ethtool.pause),
+    )
+    for name in names:
+        for group, read in groups:
+            if name in group.kinds:
+                try:
+                    read(ifindex)
+                except CapabilityMissingError as missing:
+                    raise CapabilityMissingError(
+                        f"{where} has no setting '{name}': {missing.message}",
+                        errno=missing.errno,
+                        kernel_text=missing.kernel_text,
+                    ) from missing
 
 
 def read_together(knobs: Mapping[str, Any]) -> dict[str, Scalar]:

@@ -55,6 +55,11 @@ def put_back(
     return results
 
 
+def notes_of(results: Iterable[PutBack]) -> list[str]:
+    """Lines about settings that are not as they were before; nothing about the others."""
+    return [result.text for result in results if result.outcome not in {"restored", "unchanged"}]
+
+
 def _one(where: str, entry: Entry, knob: Knob | None) -> PutBack:
     found: Scalar = None
     outcome: Outcome = "gone"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Self
 
@@ -13,7 +14,7 @@ from labkit.audit.run import audit_summary
 from labkit.engines.base import EngineConfig
 from labkit.engines.base import check as check_request
 from labkit.engines.choose import choose
-from labkit.errors import LabError
+from labkit.errors import LabError, LabWarning
 from labkit.linux.machine import machine_facts
 from labkit.records import Frames, RigInfo, Sample, Scalar, Settings, Traffic, Trial, Workload
 from labkit.rigs import catalog
@@ -114,6 +115,7 @@ class AgentRig(abc.ABC):
     def applied(self, settings: Settings) -> Iterator[Applied]:
         """Turn `settings`, read them back, and put the old ones back at the end.
 
+        A LabWarning tells of one that somebody else changed meanwhile: it is left alone.
         ``asked`` holds what was asked for; ``accepted`` is everything in force as the kernel reads it back.
         """
         asked = self._checked(settings)
@@ -128,7 +130,8 @@ class AgentRig(abc.ABC):
             # by level, not by count: an interrupt may come before, within or behind apply, and here as well
             self._asked, self._accepted, self._client.level = before
             if asked:
-                self._client.restore()
+                for note in self._client.restore():
+                    warnings.warn(note, LabWarning, stacklevel=3)
 
     def run(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from labkit.errors import CapabilityMissingError, WorkloadError
+from labkit.errors import CapabilityMissingError, WorkloadError, listed
 from labkit.records import ENGINE_NAMES, SETTING_NAMES, SINK_NAMES, RigInfo
 
 SIM_TITLES: Final = {
@@ -92,6 +92,4 @@ def _missing(
     info: RigInfo, what: str, has: Sequence[str], having: Sequence[RigInfo]
 ) -> CapabilityMissingError:
     instead = f"try rig '{having[0].name}'" if having else "no rig of this version has it"
-    return CapabilityMissingError(
-        f"rig '{info.name}' has no {what} (it has {', '.join(has) or 'none'}); {instead}"
-    )
+    return CapabilityMissingError(f"rig '{info.name}' has no {what} (it has {listed(has)}); {instead}")

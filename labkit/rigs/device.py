@@ -16,7 +16,7 @@ from labkit.drivers.choose import facts_of
 from labkit.drivers.facts import DriverFacts
 from labkit.errors import WorkloadError
 from labkit.nic.profiles import SettingsProfile, settings_profile
-from labkit.records import Frames, RigInfo, Scalar, Settings, typed
+from labkit.records import SETTING_NAMES, Frames, RigInfo, Scalar, Settings, typed
 from labkit.rigs import catalog
 from labkit.rigs.agent_rig import AgentRig
 from labkit.rigs.peer_counter import PeerRule, peer_rule
@@ -116,8 +116,8 @@ class DeviceRig(AgentRig):
         return "\n".join([*first, super().preview(settings)])
 
     def _checked(self, settings: Settings) -> dict[str, Scalar]:
-        """Names that this device has, in Python's own types; values are for driver and kernel to judge."""
-        for name in settings:
+        """Settings in Python's own types; what this device lacks is refused in its kernel's words."""
+        for name in settings.keys() - SETTING_NAMES:
             catalog.check_setting(self._info, name)
         return {name: typed(name, value) for name, value in settings.items()}
 
