@@ -99,6 +99,6 @@ def restore_all(state: Path) -> list[str]:
     """What `labkit restore` does."""
     client = AgentClient(start_agent(as_root=True, state=state))
     try:
-        return client.restore_all()
+        return [result.text for result in client.restore_all()]
     finally:
         client.close()
