@@ -19,6 +19,9 @@ SETTLED_AFTER_S = 0.5
 STEP_S = 0.01
 FIXED = ("usecs", "frames", "usecs_irq", "frames_irq")
 """Coalescing that adaptive moderation of the same direction overrides."""
+CHANNELS = frozenset({"rx_channels", "tx_channels", "other_channels", "channels"})
+OF_QUEUES = ("bql_limit_min", "bql_limit_max", "xps_cpus", "rps_cpus", "irq_affinity")
+"""Settings that a queue loses when it goes, and does not get back when it comes again."""
 
 Change: TypeAlias = tuple[str, Scalar, Scalar]
 
@@ -87,8 +90,11 @@ class SettingsHost:
         changes = self._changes(self._checked(settings))
         had_carrier = self._resets(name for name, _, _ in changes) and self._carrier()
         try:
-            for entry in self._journal.plan(self.level, changes):
+            kept = self._lost_with(changes)
+            for place, entry in enumerate(self._journal.plan(self.level, [*kept, *changes])):
                 self._journal.begin(entry.number)
+                if place < len(kept):  # put back whatever it then is: queues that went have forgotten theirs
+                    continue
                 self._knobs[entry.name].write(entry.written)
                 self._journal.accept(entry.number, self._knobs[entry.name].read())
             if had_carrier:
@@ -167,6 +173,13 @@ class SettingsHost:
             if mine:
                 changes.append(self._change(name, knob, mine))
         return sorted((one for one in changes if one[1] != one[2]), key=_turn)
+
+    def _lost_with(self, changes: Iterable[Change]) -> list[Change]:
+        """Settings of queues as they are, where the number of queues changes: put back behind it."""
+        if not any(name in CHANNELS for name, _, _ in changes):
+            return []
+        values = [(name, self._knobs[name].read()) for name in OF_QUEUES if name in self._knobs]
+        return [(name, value, value) for name, value in values if value is not None]
 
     def _change(self, name: str, knob: Knob, mine: Mapping[str, Scalar]) -> Change:
         original = knob.read()

@@ -44,15 +44,18 @@ def put_back(
 
     Newest first is also what adaptive moderation needs: what was turned off before fixed values comes back
     behind them, and what was turned on behind them goes off first. One that the device refuses stays in the
-    journal and hinders no other.
+    journal and hinders no other; it is tried once more behind them.
     """
-    results = []
-    for entry in sorted(entries, key=lambda entry: entry.number, reverse=True):
-        result = _one(where, entry, knobs.get(entry.name))
-        if result.outcome not in STUCK:
-            journal.finish(entry.number)
-        results.append(result)
-    return results
+    results: dict[int, PutBack] = {}
+    waiting = sorted(entries, key=lambda entry: entry.number, reverse=True)
+    for _ in range(2):
+        for entry in waiting:
+            results[entry.number] = _one(where, entry, knobs.get(entry.name))
+            if results[entry.number].outcome not in STUCK:
+                journal.finish(entry.number)
+        # a queue that is away takes nothing, and comes back with an older entry
+        waiting = [entry for entry in waiting if results[entry.number].outcome in STUCK]
+    return list(results.values())
 
 
 def notes_of(results: Iterable[PutBack]) -> list[str]:

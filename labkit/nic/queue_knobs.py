@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from labkit.errors import SettingRefusedError
+from labkit.errors import CapabilityMissingError, SettingRefusedError
 from labkit.linux import queues
 from labkit.nic.knob import Knob, whole_number
 from labkit.records import Scalar
@@ -25,8 +26,8 @@ class FilesKnob:
     ----------
     name : str
         Name of the setting.
-    paths : sequence of Path
-        Its files, at least one.
+    paths : sequence of Path, or callable
+        Its files, at least one; asked anew at each use where queues come and go.
     form : str
         How the kernel writes the value; a ``mask`` is given and told as a CPU list.
     where : str
@@ -35,19 +36,23 @@ class FilesKnob:
 
     resets_link = False
 
-    def __init__(self, name: str, paths: Sequence[Path], form: Form, where: str = "") -> None:
+    def __init__(
+        self, name: str, paths: Sequence[Path] | Callable[[], Sequence[Path]], form: Form, where: str = ""
+    ) -> None:
         self.name, self._what = name, f"{where}: {name}" if where else name
-        self._paths = tuple(paths)
+        self._find = paths if callable(paths) else lambda: paths
         self._form = form
 
     def read(self) -> Scalar:
         """Value of all files; None where one of them is not there."""
         found: list[Scalar] = []
-        for path in self._paths:
+        for path in self._find():
             word = queues.read_word(path)
             if word is None:
                 return None
             found.append(self._value(word))
+        if not found:
+            return None
         return found[0] if len(set(found)) == 1 else APART.join(str(value) for value in found)
 
     def write(self, value: Scalar) -> None:
@@ -55,13 +60,16 @@ class FilesKnob:
         parts: Sequence[Scalar] = (value,)
         if isinstance(value, str) and APART in value:
             parts = [int(part) if part.isdecimal() else part for part in value.split(APART)]
-        if len(parts) not in {1, len(self._paths)}:
+        paths = self._find()
+        if not paths:
+            raise CapabilityMissingError(f"{self._what}: no queue has it now; leave it out")
+        if len(parts) not in {1, len(paths)}:
             raise SettingRefusedError(
-                f"{self._what} {value!r} has {len(parts)} values for {len(self._paths)} "
+                f"{self._what} {value!r} has {len(parts)} values for {len(paths)} "
                 f"queues; give one for all, or as many as there are queues"
             )
         words = [self._word(part) for part in parts]
-        for path, word in zip(self._paths, words * (len(self._paths) // len(words)), strict=True):
+        for path, word in zip(paths, words * (len(paths) // len(words)), strict=True):
             queues.write_word(path, word, self._what)
 
     def _value(self, word: str) -> Scalar:
@@ -93,14 +101,22 @@ def queue_knobs(
         interrupts = queues.device_interrupts(name, sys)
     affinities = [queues.affinity_file(number, proc) for number in interrupts]
     bql = "byte_queue_limits"
+    of_queues: list[tuple[str, str, str, Form]] = [
+        ("bql_limit_min", "tx", f"{bql}/limit_min", "number"),
+        ("bql_limit_max", "tx", f"{bql}/limit_max", "number"),
+        ("xps_cpus", "tx", "xps_cpus", "mask"),
+        ("rps_cpus", "rx", "rps_cpus", "mask"),
+    ]
     found: list[tuple[str, list[Path], Form]] = [
-        ("bql_limit_min", queues.queue_files(name, "tx", f"{bql}/limit_min", sys), "number"),
-        ("bql_limit_max", queues.queue_files(name, "tx", f"{bql}/limit_max", sys), "number"),
         ("napi_defer_hard_irqs", queues.device_file(name, "napi_defer_hard_irqs", sys), "number"),
         ("gro_flush_timeout_ns", queues.device_file(name, "gro_flush_timeout", sys), "number"),
         ("threaded", queues.device_file(name, "threaded", sys), "truth"),
-        ("xps_cpus", queues.queue_files(name, "tx", "xps_cpus", sys), "mask"),
-        ("rps_cpus", queues.queue_files(name, "rx", "rps_cpus", sys), "mask"),
         ("irq_affinity", [path for path in affinities if path.exists()], "text"),
     ]
-    return {setting: FilesKnob(setting, paths, form, name) for setting, paths, form in found if paths}
+    knobs: dict[str, Knob] = {
+        setting: FilesKnob(setting, partial(queues.queue_files, name, direction, file, sys), form, name)
+        for setting, direction, file, form in of_queues
+        if queues.queue_files(name, direction, file, sys)
+    }
+    knobs.update({setting: FilesKnob(setting, paths, form, name) for setting, paths, form in found if paths})
+    return knobs

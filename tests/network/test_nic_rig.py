@@ -77,6 +77,32 @@ def test_veth_settings_are_turned_read_back_and_put_back(tmp_path: Path, asked: 
         assert journals(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    "asked", [{"tx_channels": 1}, {"xps_cpus": "1", "rps_cpus": "0-1", "rx_channels": 2}]
+)
+@pytest.mark.parametrize("killed", [False, True])
+@in_private_host
+def test_queues_that_go_and_come_again_have_their_settings_again(
+    tmp_path: Path, asked: Mapping[str, Scalar], killed: bool
+) -> None:
+    add_veth()
+    queues = Path("/sys/class/net") / TX / "queues"
+    for file, mask in (("tx-0/xps_cpus", "1"), ("tx-2/xps_cpus", "2"), ("rx-3/rps_cpus", "1")):
+        (queues / file).write_text(mask)
+    with DeviceRig(TX, state=tmp_path) as rig:
+        before = settings_of(rig)
+        assert (before["xps_cpus"], before["rps_cpus"]) == ("0;;1;", ";;;0")
+        both = {"rx_channels": 1, "tx_channels": 1, **asked}
+        with contextlib.suppress(AgentLostError), rig.applied(both) as applied:
+            assert both.items() <= applied.accepted.items()
+            if killed:
+                os.kill(agent_pid(rig), signal.SIGKILL)
+                settings_of(rig)
+    with DeviceRig(TX, state=tmp_path) as rig:
+        assert settings_of(rig) == before
+        assert journals(tmp_path) == []
+
+
 @in_private_host
 def test_settings_come_back_when_the_rig_is_closed_within(tmp_path: Path) -> None:
     add_veth()
