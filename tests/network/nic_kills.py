@@ -58,12 +58,13 @@ def agent(state: str, step: int) -> None:
 
 def notebook(state: str, step: int) -> None:
     """Turn settings until the agent, or this process, is killed; with step ``ONE_ROUND`` once."""
+    from labkit.agent.client import AgentClient
     from labkit.agent.launch import AgentProcess
     from labkit.rigs import device
 
     own = [sys.executable, "-m", "tests.network.nic_kills", "agent", state, str(step)]
     command = ["env", f"PYTHONPATH={ROOT}", *own]
-    device.start_agent = lambda **_: AgentProcess(command)  # type: ignore[assignment]
+    device.connect_as_root = lambda **_: AgentClient(AgentProcess(command))  # type: ignore[assignment]
     with contextlib.suppress(AgentLostError), DeviceRig(TX, state=Path(state)) as rig:
         process = rig._client._process
         assert isinstance(process, AgentProcess)
