@@ -26,7 +26,7 @@ ON_BOTH = [
     ("--flows 70000", 2, "from source port 1024 on there are 64512"),
     ("--engine warp", 2, "unknown engine 'warp'; known: pktgen, send, sendmmsg"),
     ("--rig moon", 2, "unknown rig 'moon'; known: sim:ixgbe, sim:ixgbe@baseline, veth"),
-    ("--sink drain", 2, "unknown sink 'drain'; known: ifb, stack"),
+    ("--sink drain", 2, "unknown sink 'drain'; known: ifb, port, stack, wire"),
     ("--set colour=3", 2, "unknown setting 'colour'; known: adaptive_rx"),
     ("--set rx_ring=256", 4, "has no setting 'rx_ring'"),
     ("--rate 0", 2, "give"),

@@ -135,3 +135,9 @@ def test_descriptors_beyond_1024_are_waited_for(pipe: tuple[int, int]) -> None:
     finally:
         os.close(far)
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_number_that_no_message_holds_is_an_error(pipe: tuple[int, int]) -> None:
+    channel = Channel(*pipe, Request)
+    with pytest.raises(LabError, match="a number is too large"):
+        channel.send(Hello(version=2**70))

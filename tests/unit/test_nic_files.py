@@ -139,3 +139,17 @@ def test_busy_polling_threads_are_no_plain_truth_and_come_back(tmp_path: Path) -
     assert (before, knob.read()) == ("2", True)
     knob.write(before)
     assert read_word(path) == "2"
+
+
+def test_queue_that_comes_later_is_written_and_one_that_went_is_not(tmp_path: Path) -> None:
+    (tmp_path / "0").write_text("1\n")
+    knob = FilesKnob("xps_cpus", lambda: sorted(tmp_path.iterdir()), "mask")
+    (tmp_path / "1").write_text("2\n")
+    assert knob.read() == "0;1"
+    (tmp_path / "0").unlink()
+    knob.write("0")
+    assert knob.read() == "0"
+    (tmp_path / "1").unlink()
+    assert knob.read() is None
+    with pytest.raises(CapabilityMissingError, match="no queue has it now"):
+        knob.write("0")
