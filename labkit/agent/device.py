@@ -14,11 +14,12 @@ from labkit.drivers.choose import facts_of
 from labkit.errors import CapabilityMissingError, LabError
 from labkit.linux.ethtool import DriverInfo, Ethtool
 from labkit.linux.link_stats import LinkStats
-from labkit.linux.links import Links, driver_statistics
+from labkit.linux.links import LinkFacts, Links, driver_statistics
 from labkit.linux.machine import interrupts_text, softnet_dropped
 from labkit.linux.management import management_facts
 from labkit.linux.namespaces import network_inode
 from labkit.linux.processes import is_alive, owner_of
+from labkit.linux.queues import device_interrupts
 from labkit.nic.apply import SettingsHost
 from labkit.nic.ethtool_knobs import ask_for_absent, ethtool_knobs
 from labkit.nic.guard import change_list, check_interface
@@ -33,7 +34,6 @@ from labkit.nic.sysctl_knobs import sysctl_knobs
 from labkit.records import Privilege, Scalar
 
 WIRE, PORT = "wire", "port"
-VETH_DRIVER = "veth"
 
 
 class StateFolders(msgspec.Struct, frozen=True):
@@ -123,9 +123,13 @@ class DeviceHost:
             settings=self._settings.current(),
             private_sysfs=False,
             driver=self._driver,
-            interrupts=None if (queues := self._queues()) is None else len(queues),
+            interrupts=len(device_interrupts(self._name)) or None,
             notes=self.recovered,
         )
+
+    def link(self, sink: str) -> LinkFacts:  # noqa: ARG002 - one device, whatever the sink
+        """State of the device alone."""
+        return self._links.facts(self._name)
 
     def counter(self, sink: str) -> tuple[str, str, str | None]:
         """The device's tx_packets, and the port."""
@@ -171,7 +175,6 @@ class DeviceHost:
         """Turn settings, journalled, and read back everything in force."""
         if self._look_only:
             raise LabError(f"{self._name}: opened to be looked at; open the rig again to turn settings")
-
         self._check_known(settings)
         return self._settings.apply(settings)
 

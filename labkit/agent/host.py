@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from labkit.agent.protocol import Opened, Reading
+from labkit.linux.links import LinkFacts
 from labkit.records import Scalar
 
 
@@ -14,6 +15,10 @@ class Host(Protocol):
 
     def look(self, sink: str) -> Opened:
         """State of the links that `sink` uses, read now."""
+        ...
+
+    def link(self, sink: str) -> LinkFacts:
+        """State of the sending link alone: what a run looks at before and after."""
         ...
 
     def counter(self, sink: str) -> tuple[str, str, str | None]:

@@ -124,7 +124,7 @@ class Welcome(Message, frozen=True, kw_only=True):
 
 
 class Opened(Message, frozen=True, kw_only=True):
-    """Agent: state of the rig; `interrupts` is how many its queues have, None where no line names them."""
+    """Agent: state of the rig; `interrupts` is how many `irq_affinity` turns, None where there is none."""
 
     privilege: Privilege
     link: LinkFacts

@@ -69,7 +69,7 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
     stolen_before = steal_ns(cpu)
     if host.empty_queue(request.sink):
         _settled(host, request.sink)
-    link_before = host.look(request.sink).link
+    link_before = host.link(request.sink)
     before = host.read(request.sink)
     with _eventfd() as wake_fd:
         thread = _Engine(lambda: engine.run(frames, config, stop, progress), wake_fd)
@@ -97,7 +97,7 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
         at_end=at_end,
         after=after,
         settled=settled,
-        carrier=_kept_carrier(link_before, host.look(request.sink).link),
+        carrier=_kept_carrier(link_before, host.link(request.sink)),
         cpu=cpu,
         cpus_kept_awake=awake.held,
         runqueue_wait_ns=thread.runqueue_wait_ns,

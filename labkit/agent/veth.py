@@ -12,7 +12,7 @@ from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
 from labkit.linux import namespaces
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.link_stats import LinkStats
-from labkit.linux.links import Links, QdiscCounts, driver_statistics, switch_ipv6_off
+from labkit.linux.links import LinkFacts, Links, QdiscCounts, driver_statistics, switch_ipv6_off
 from labkit.linux.machine import softnet_dropped
 from labkit.nic.apply import SettingsHost
 from labkit.nic.ethtool_knobs import ethtool_knobs
@@ -110,6 +110,10 @@ class VethHost:
             interrupts=None,
             notes=[],
         )
+
+    def link(self, sink: str) -> LinkFacts:
+        """State of the sending link alone."""
+        return self._links.facts(self._device(sink))
 
     def counter(self, sink: str) -> tuple[str, str, str | None]:
         """Device and counter that say what left, and the device that says what arrived, if any."""

@@ -103,7 +103,7 @@ class AgentRig(abc.ABC):
         check_frames(frames, looked.link.mtu)
         if not looked.link.carrier:
             raise LabError(
-                f"{looked.link.name}: no carrier, the peer is down; bring it up (peer_carrier=True, "
+                f"{looked.link.name}: no carrier, the peer is down; bring it up (on veth: peer_carrier=True, "
                 f"--peer-carrier), or see what an engine does without (check=False, --unchecked)"
             )
 
