@@ -1,5 +1,8 @@
-"""Native fast path of labkit: frame tables and send loops."""
+"""
+Native fast path of labkit: frame tables, send loops and the simulated NIC.
+"""
 
+import enum
 
 
 def monotonic_ns() -> int:
@@ -90,3 +93,432 @@ def send(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int,
 
 def sendmmsg(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False) -> TxReport:
     """Send the table's frames over and over, a batch a sendmmsg()."""
+
+class SimModeration(enum.Enum):
+    """When the card raises an interrupt."""
+
+    INTERVAL = 0
+
+    DYNAMIC = 1
+
+    HOLD_OFF = 2
+
+class SimWhenFull(enum.Enum):
+    """What a sender does that finds its queue stopped."""
+
+    SPIN = 0
+
+    REFUSE = 1
+
+    QUEUE = 2
+
+class SimModerationConfig:
+    """Moderation of one direction; ps."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def kind(self) -> SimModeration: ...
+
+    @kind.setter
+    def kind(self, arg: SimModeration, /) -> None: ...
+
+    @property
+    def period(self) -> int: ...
+
+    @period.setter
+    def period(self, arg: int, /) -> None: ...
+
+    @property
+    def frames(self) -> int: ...
+
+    @frames.setter
+    def frames(self, arg: int, /) -> None: ...
+
+class SimConfig:
+    """What the simulated NIC is asked; every time in picoseconds."""
+
+    def __init__(self) -> None: ...
+
+    @property
+    def duration(self) -> int: ...
+
+    @duration.setter
+    def duration(self, arg: int, /) -> None: ...
+
+    @property
+    def warmup(self) -> int: ...
+
+    @warmup.setter
+    def warmup(self, arg: int, /) -> None: ...
+
+    @property
+    def count(self) -> int: ...
+
+    @count.setter
+    def count(self, arg: int, /) -> None: ...
+
+    @property
+    def lanes(self) -> int: ...
+
+    @lanes.setter
+    def lanes(self, arg: int, /) -> None: ...
+
+    @property
+    def samples(self) -> int: ...
+
+    @samples.setter
+    def samples(self, arg: int, /) -> None: ...
+
+    @property
+    def trace(self) -> int: ...
+
+    @trace.setter
+    def trace(self, arg: int, /) -> None: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @seed.setter
+    def seed(self, arg: int, /) -> None: ...
+
+    @property
+    def tx_ring(self) -> int: ...
+
+    @tx_ring.setter
+    def tx_ring(self, arg: int, /) -> None: ...
+
+    @property
+    def frame_bytes(self) -> int: ...
+
+    @frame_bytes.setter
+    def frame_bytes(self, arg: int, /) -> None: ...
+
+    @property
+    def wire(self) -> int: ...
+
+    @wire.setter
+    def wire(self, arg: int, /) -> None: ...
+
+    @property
+    def fetch(self) -> int: ...
+
+    @fetch.setter
+    def fetch(self, arg: int, /) -> None: ...
+
+    @property
+    def write_back(self) -> int: ...
+
+    @write_back.setter
+    def write_back(self, arg: int, /) -> None: ...
+
+    @property
+    def drop_interrupt_every(self) -> int: ...
+
+    @drop_interrupt_every.setter
+    def drop_interrupt_every(self, arg: int, /) -> None: ...
+
+    @property
+    def carrier_lost_at(self) -> int: ...
+
+    @carrier_lost_at.setter
+    def carrier_lost_at(self, arg: int, /) -> None: ...
+
+    @property
+    def stop_descriptors(self) -> int: ...
+
+    @stop_descriptors.setter
+    def stop_descriptors(self, arg: int, /) -> None: ...
+
+    @property
+    def wake_descriptors(self) -> int: ...
+
+    @wake_descriptors.setter
+    def wake_descriptors(self, arg: int, /) -> None: ...
+
+    @property
+    def clean_limit(self) -> int: ...
+
+    @clean_limit.setter
+    def clean_limit(self, arg: int, /) -> None: ...
+
+    @property
+    def tx_moderation(self) -> SimModerationConfig: ...
+
+    @tx_moderation.setter
+    def tx_moderation(self, arg: SimModerationConfig, /) -> None: ...
+
+    @property
+    def rx_moderation(self) -> SimModerationConfig: ...
+
+    @rx_moderation.setter
+    def rx_moderation(self, arg: SimModerationConfig, /) -> None: ...
+
+    @property
+    def shared_vector(self) -> bool: ...
+
+    @shared_vector.setter
+    def shared_vector(self, arg: bool, /) -> None: ...
+
+    @property
+    def packet(self) -> int: ...
+
+    @packet.setter
+    def packet(self, arg: int, /) -> None: ...
+
+    @property
+    def burst_ps(self) -> int: ...
+
+    @burst_ps.setter
+    def burst_ps(self, arg: int, /) -> None: ...
+
+    @property
+    def call_ps(self) -> int: ...
+
+    @call_ps.setter
+    def call_ps(self, arg: int, /) -> None: ...
+
+    @property
+    def doorbell(self) -> int: ...
+
+    @doorbell.setter
+    def doorbell(self, arg: int, /) -> None: ...
+
+    @property
+    def burst(self) -> int: ...
+
+    @burst.setter
+    def burst(self, arg: int, /) -> None: ...
+
+    @property
+    def batch(self) -> int: ...
+
+    @batch.setter
+    def batch(self, arg: int, /) -> None: ...
+
+    @property
+    def clean(self) -> int: ...
+
+    @clean.setter
+    def clean(self, arg: int, /) -> None: ...
+
+    @property
+    def interrupt(self) -> int: ...
+
+    @interrupt.setter
+    def interrupt(self, arg: int, /) -> None: ...
+
+    @property
+    def repoll(self) -> int: ...
+
+    @repoll.setter
+    def repoll(self, arg: int, /) -> None: ...
+
+    @property
+    def cached(self) -> int: ...
+
+    @cached.setter
+    def cached(self, arg: int, /) -> None: ...
+
+    @property
+    def cache_miss(self) -> int: ...
+
+    @cache_miss.setter
+    def cache_miss(self, arg: int, /) -> None: ...
+
+    @property
+    def shared_line(self) -> int: ...
+
+    @shared_line.setter
+    def shared_line(self, arg: int, /) -> None: ...
+
+    @property
+    def locked_stall(self) -> int: ...
+
+    @locked_stall.setter
+    def locked_stall(self, arg: int, /) -> None: ...
+
+    @property
+    def sends(self) -> bool: ...
+
+    @sends.setter
+    def sends(self, arg: bool, /) -> None: ...
+
+    @property
+    def when_full(self) -> SimWhenFull: ...
+
+    @when_full.setter
+    def when_full(self, arg: SimWhenFull, /) -> None: ...
+
+    @property
+    def queue_limit(self) -> int: ...
+
+    @queue_limit.setter
+    def queue_limit(self, arg: int, /) -> None: ...
+
+    @property
+    def gap(self) -> int: ...
+
+    @gap.setter
+    def gap(self, arg: int, /) -> None: ...
+
+    @property
+    def bql(self) -> bool: ...
+
+    @bql.setter
+    def bql(self, arg: bool, /) -> None: ...
+
+    @property
+    def bql_stops(self) -> bool: ...
+
+    @bql_stops.setter
+    def bql_stops(self, arg: bool, /) -> None: ...
+
+    @property
+    def bql_min(self) -> int: ...
+
+    @bql_min.setter
+    def bql_min(self, arg: int, /) -> None: ...
+
+    @property
+    def bql_max(self) -> int: ...
+
+    @bql_max.setter
+    def bql_max(self, arg: int, /) -> None: ...
+
+    @property
+    def bql_hold(self) -> int: ...
+
+    @bql_hold.setter
+    def bql_hold(self, arg: int, /) -> None: ...
+
+    @property
+    def rx_ring(self) -> int: ...
+
+    @rx_ring.setter
+    def rx_ring(self, arg: int, /) -> None: ...
+
+    @property
+    def rx_budget(self) -> int: ...
+
+    @rx_budget.setter
+    def rx_budget(self, arg: int, /) -> None: ...
+
+    @property
+    def arrival_gap(self) -> int: ...
+
+    @arrival_gap.setter
+    def arrival_gap(self, arg: int, /) -> None: ...
+
+    @property
+    def poisson(self) -> bool: ...
+
+    @poisson.setter
+    def poisson(self, arg: bool, /) -> None: ...
+
+    @property
+    def receive(self) -> int: ...
+
+    @receive.setter
+    def receive(self, arg: int, /) -> None: ...
+
+    @property
+    def window(self) -> int: ...
+
+    @window.setter
+    def window(self, arg: int, /) -> None: ...
+
+    @property
+    def ack_every(self) -> int: ...
+
+    @ack_every.setter
+    def ack_every(self, arg: int, /) -> None: ...
+
+    @property
+    def ack_delay(self) -> int: ...
+
+    @ack_delay.setter
+    def ack_delay(self, arg: int, /) -> None: ...
+
+    @property
+    def small_queue(self) -> int: ...
+
+    @small_queue.setter
+    def small_queue(self, arg: int, /) -> None: ...
+
+class SimLane:
+    """What one simulated CPU and its queue pair did."""
+
+    @property
+    def counts(self) -> dict[str, int]: ...
+
+    @property
+    def waiting_ps(self) -> float: ...
+
+    @property
+    def uncleaned_ps(self) -> float: ...
+
+    @property
+    def most_in_flight(self) -> int: ...
+
+    @property
+    def bql_limit(self) -> int: ...
+
+    @property
+    def itr(self) -> int: ...
+
+class SimSample:
+    """Counts of all lanes at one simulated time."""
+
+    @property
+    def at(self) -> int: ...
+
+    @property
+    def sent(self) -> int: ...
+
+    @property
+    def received(self) -> int: ...
+
+class SimTracePoint:
+    """The first lane's ring at one simulated time."""
+
+    @property
+    def at(self) -> int: ...
+
+    @property
+    def waiting(self) -> int: ...
+
+    @property
+    def uncleaned(self) -> int: ...
+
+    @property
+    def interrupt(self) -> bool: ...
+
+    @property
+    def bql_limit(self) -> int: ...
+
+class SimReport:
+    """What the simulation counted."""
+
+    @property
+    def lanes(self) -> list[SimLane]: ...
+
+    @property
+    def samples(self) -> list[SimSample]: ...
+
+    @property
+    def trace(self) -> list[SimTracePoint]: ...
+
+    @property
+    def latency(self) -> list[int]: ...
+
+    @property
+    def carrier_lost(self) -> bool: ...
+
+def simulate(config: SimConfig) -> SimReport:
+    """
+    Run the simulated NIC; ValueError for a config that no card could have.
+    """
+
+def histogram_floor(bucket: int) -> int:
+    """Smallest value of a histogram's bucket."""

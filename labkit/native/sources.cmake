@@ -3,6 +3,7 @@ set(LABKIT_CORE_SOURCES
     clock.cpp
     frame_table.cpp
     pacing.cpp
+    sim_nic.cpp
     socket.cpp
     tx_send.cpp
     tx_sendmmsg.cpp)
@@ -11,4 +12,5 @@ set(LABKIT_BINDING_SOURCES
     bind_control.cpp
     bind_engines.cpp
     bind_errors.cpp
-    bind_frame_table.cpp)
+    bind_frame_table.cpp
+    bind_sim.cpp)
