@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -148,16 +148,26 @@ class TransmitFacts(DriverFacts, frozen=True, kw_only=True):
     ----------
     tx_ring, rx_usecs : ValueFacts
         Transmit ring in descriptors, and interrupt interval.
-    stop_descriptors : int
-        The queue stops when fewer descriptors than this are free.
+    moderation : str
+        How it moderates: at most one interrupt an ``interval``, or a ``hold-off`` after the first event.
+    shared_vector : bool
+        Sending and receiving share an interrupt and its poll.
+    stop_descriptors, wake_descriptors : int
+        The queue stops when fewer descriptors than the first are free, and wakes when more than the second.
     clean_limit : int
         Descriptors cleaned in one poll before it has to poll again.
+    write_back : int
+        Descriptors that the card writes back at once between two interrupts.
     """
 
     tx_ring: ValueFacts
     rx_usecs: ValueFacts
+    moderation: Literal["interval", "hold-off"]
+    shared_vector: bool
     stop_descriptors: int
+    wake_descriptors: int
     clean_limit: int
+    write_back: int
 
     @property
     def defaults(self) -> dict[str, int]:

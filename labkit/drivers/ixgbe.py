@@ -103,9 +103,14 @@ IXGBE_2014: Final = TransmitFacts(
     interrupt_names=INTEL,
     tx_ring=_RING_2014,
     rx_usecs=_INTERVAL_2014,
+    moderation="interval",
+    shared_vector=True,
     stop_descriptors=MAX_SKB_FRAGS + 4,
+    wake_descriptors=2 * (MAX_SKB_FRAGS + 4),
     clean_limit=256,
-    source="ixgbe.h: DESC_NEEDED = MAX_SKB_FRAGS + 4, IXGBE_DEFAULT_TX_WORK = 256; "
+    write_back=8,
+    source="ixgbe.h: DESC_NEEDED = MAX_SKB_FRAGS + 4, IXGBE_DEFAULT_TX_WORK = 256; ixgbe_main.c: "
+    "TX_WAKE_THRESHOLD = 2 * DESC_NEEDED, TXDCTL.WTHRESH = 8 where interrupts are moderated; "
     "ixgbe_ethtool.c: ixgbe_set_ringparam, ixgbe_set_coalesce",
 )
 """The driver of the simulated NIC."""

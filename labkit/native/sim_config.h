@@ -95,7 +95,7 @@ struct Config {
     // TCP stream: segments are sent while the window has room; the peer acknowledges every so many
     std::uint32_t window = 0;  // 0: not a TCP stream
     std::uint32_t ack_every = 2;
-    Ps ack_delay = 0;              // last bit of the segment to first bit of its acknowledgement
+    Ps ack_delay = 0;               // last bit of the segment to first bit of its acknowledgement
     std::uint32_t small_queue = 0;  // segments between stack and wire (tcp_limit_output_bytes); 0: no limit
 };
 
@@ -126,11 +126,10 @@ enum class Count : std::size_t {
 };
 constexpr std::size_t kCounts = static_cast<std::size_t>(Count::kSize);
 constexpr std::array<const char*, kCounts> kCountNames{
-    "sent",          "refused",         "calls",          "bursts",        "cleaned",
-    "cache_misses",  "tx_interrupts",   "rx_interrupts",  "polls",         "repolls",
-    "restarts",      "received",        "missed",         "acks",          "ring_wait_ps",
-    "pacing_wait_ps", "window_wait_ps", "idle_ps",        "shared_line_ps", "stall_ps",
-    "elapsed_ps"};
+    "sent",           "refused",       "calls",        "bursts",         "cleaned",        "cache_misses",
+    "tx_interrupts",  "rx_interrupts", "polls",        "repolls",        "restarts",       "received",
+    "missed",         "acks",          "ring_wait_ps", "pacing_wait_ps", "window_wait_ps", "idle_ps",
+    "shared_line_ps", "stall_ps",      "elapsed_ps"};
 using Counts = std::array<std::uint64_t, kCounts>;
 
 // A moment of lane 0: descriptors on their way to the wire, and sent but not cleaned.

@@ -58,9 +58,7 @@ class Lane {
     void refuse_or_queue();
     void drain_queue();
     void acknowledge(std::uint64_t frames);
-    bool stack_stopped() const {
-        return kEverything && config_.bql && config_.bql_stops && !dql_.has_room();
-    }
+    bool stack_stopped() const { return kEverything && config_.bql && config_.bql_stops && !dql_.has_room(); }
 
     // sim_lane_poll.h
     Moderator& rx_moderator();

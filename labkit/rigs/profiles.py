@@ -46,9 +46,11 @@ def load_profile(folder: Path, name: str) -> Profile:
 def _profile(name: str, content: Mapping[str, Any], kernel: Mapping[str, Any]) -> Profile:
     return Profile(
         name=name,
+        title=f"{content['title']}, {kernel['title']}",
         kernel=kernel["title"],
         cpu=content["cpu"],
         nic=content["nic"],
+        what_if=content.get("what_if", False),
         driver=DRIVERS[content["driver"]],
         constants=msgspec.convert({**content["constants"], **kernel["constants"]}, Constants),
     )

@@ -7,15 +7,19 @@ points (``data/published/ixgbe_ring_coalesce.csv``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from labkit.errors import SettingRefusedError
 from labkit.simnic.profile import Profile
 from labkit.units import NS_PER_S, line_rate_pps
 
 Term = Literal["TX ring", "line rate", "CPU"]
+Floats = npt.NDArray[np.float64]
 
 FIXED_POINT_ROUNDS: Final = 60
 DAMPING: Final = 0.5
@@ -38,7 +42,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     ring_occupancy : float
         Share of the ring's descriptors in use when the interrupt comes, 0 to 1.
     interrupts_per_s : float
-        Interrupts of the NIC alone; the published counts hold about 1 560 others a second.
+        Interrupts of the NIC alone; published counts hold others as well (``background_irqs_per_s``).
     """
 
     pps: float
@@ -49,6 +53,20 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     packets_per_period: float
     ring_occupancy: float
     interrupts_per_s: float
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Three limits in packets per second, one value a setting."""
+
+    ring_pps: Floats
+    wire_pps: Floats
+    cpu_pps: Floats
+
+    @property
+    def pps(self) -> Floats:
+        """The smallest of the three."""
+        smallest: Floats = np.minimum(np.minimum(self.ring_pps, self.wire_pps), self.cpu_pps)
+        return smallest
 
 
 def outcome(profile: Profile, *, tx_ring: int, rx_usecs: int, frame_bytes: int = 60) -> Outcome:
@@ -72,20 +90,21 @@ def outcome(profile: Profile, *, tx_ring: int, rx_usecs: int, frame_bytes: int =
     """
     ring = profile.driver.tx_ring.accepted(tx_ring, "tx_ring")
     period_ns = interrupt_period_ns(profile, rx_usecs)
-    limits: dict[Term, float] = {
-        "TX ring": (ring - profile.driver.stop_descriptors) / period_ns * NS_PER_S,
-        "line rate": line_rate_pps(frame_bytes, profile.constants.link_bits_per_s.value),
-        "CPU": cpu_packets_per_period(profile, period_ns) / period_ns * NS_PER_S,
+    found = limits(profile, tx_rings=[ring], periods_ns=[period_ns], frame_bytes=frame_bytes)
+    by_term: dict[Term, float] = {
+        "TX ring": float(found.ring_pps[0]),
+        "line rate": float(found.wire_pps[0]),
+        "CPU": float(found.cpu_pps[0]),
     }
-    limited_by = min(limits, key=lambda term: limits[term])
-    pps = limits[limited_by]
+    limited_by = min(by_term, key=lambda term: by_term[term])
+    pps = by_term[limited_by]
     packets = pps * period_ns / NS_PER_S
     return Outcome(
         pps=pps,
         limited_by=limited_by,
-        ring_pps=limits["TX ring"],
-        wire_pps=limits["line rate"],
-        cpu_pps=limits["CPU"],
+        ring_pps=by_term["TX ring"],
+        wire_pps=by_term["line rate"],
+        cpu_pps=by_term["CPU"],
         packets_per_period=packets,
         ring_occupancy=packets / ring,
         interrupts_per_s=NS_PER_S / period_ns,
@@ -102,7 +121,7 @@ def interrupt_period_ns(profile: Profile, rx_usecs: int) -> int:
     """
     throttle = profile.driver.rx_usecs
     period_ns = throttle.period_ns(throttle.accepted(rx_usecs, "rx_usecs"))
-    if period_ns is None:
+    if not period_ns:
         raise SettingRefusedError(
             f"sim:{profile.name}: rx_usecs {rx_usecs} turns interrupt throttling off, which the closed law "
             f"does not cover; ask for 1 (dynamic mode) or 2 to {throttle.maximum}"
@@ -110,19 +129,44 @@ def interrupt_period_ns(profile: Profile, rx_usecs: int) -> int:
     return period_ns
 
 
-def cpu_packets_per_period(profile: Profile, period_ns: int) -> float:
+def limits(
+    profile: Profile, *, tx_rings: Sequence[int], periods_ns: Sequence[float], frame_bytes: int = 60
+) -> Limits:
+    """The law for many settings at once.
+
+    Parameters
+    ----------
+    profile : Profile
+        The machine; it must know ``packet_ns``.
+    tx_rings : sequence of int, shape (n,)
+        Descriptors, as accepted.
+    periods_ns : sequence of float, shape (n,)
+        Time between two interrupts.
+    frame_bytes : int
+        Frame length without FCS.
+    """
+    rings, periods = np.asarray(tx_rings, dtype=float), np.asarray(periods_ns, dtype=float)
+    wire_pps = line_rate_pps(frame_bytes, profile.value("link_bits_per_s"))
+    return Limits(
+        ring_pps=(rings - profile.driver.stop_descriptors) / periods * NS_PER_S,
+        wire_pps=np.full_like(periods, wire_pps),
+        cpu_pps=_cpu_packets(profile, periods) / periods * NS_PER_S,
+    )
+
+
+def _cpu_packets(profile: Profile, periods_ns: Floats) -> Floats:
     """Packets that the CPU sends and cleans in one period beside the interrupt itself.
 
     Of the descriptors cleaned at once those beyond the cache's cost more, and every full clean limit costs
     one more poll. Both depend on the number sought, so it is the fixed point of its own equation.
     """
-    cost = profile.constants
-    budget_ns = period_ns - cost.interrupt_ns.value
-    packets = period_ns / cost.packet_ns.value
+    packet_ns, miss_ns = profile.value("packet_ns"), profile.value("cache_miss_ns")
+    cached, repoll_ns = profile.value("cached_descriptors"), profile.value("repoll_ns")
+    budget_ns = periods_ns - profile.value("interrupt_ns")
+    packets: Floats = periods_ns / packet_ns
     for _ in range(FIXED_POINT_ROUNDS):
-        missing_share = max(0.0, 1 - cost.cached_descriptors.value / packets)
-        packet_ns = cost.packet_ns.value + cost.cache_miss_ns.value * missing_share
+        missing_share = np.maximum(0.0, 1 - cached / packets)
         repolls = packets // profile.driver.clean_limit
-        found = (budget_ns - cost.repoll_ns.value * repolls) / packet_ns
-        packets += DAMPING * (found - packets)
+        found = (budget_ns - repoll_ns * repolls) / (packet_ns + miss_ns * missing_share)
+        packets = packets + DAMPING * (found - packets)
     return packets

@@ -279,7 +279,7 @@ def test_another_rig_sends_the_asker_to_the_simulated_one() -> None:
 def test_simulating_needs_no_agent_and_no_heavy_library() -> None:
     code = (
         "import sys; from labkit.rigs.choose import rig; rig('sim:ixgbe').outcome();"
-        "print({'labkit.agent', 'labkit.rigs.veth', 'numpy', 'scapy', 'pyroute2'} & set(sys.modules))"
+        "print({'labkit.agent', 'labkit.rigs.veth', 'pandas', 'scapy', 'pyroute2'} & set(sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True
