@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Final
 
 import click
 
-from labkit.cli import rooms, show
+from labkit.cli import show
 from labkit.cli.options import as_json as json_option
 from labkit.cli.options import examples
 from labkit.cli.options import state as state_option
@@ -25,7 +26,10 @@ def command(state: Path | None, as_json: bool) -> int:
     As root, or through sudo as the nic: rigs do. Harmless: what a running lab holds is left to it.
     Exit code 1 when something could not be put back; it is kept for the next time.
     """
-    results = rooms.restore_all(state)
+    from labkit.agent.launch import connect_as_root
+
+    with contextlib.closing(connect_as_root(state=state)) as client:
+        results = client.restore_all()
     if as_json:
         show.print_json(results)
     else:
