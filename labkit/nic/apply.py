@@ -6,7 +6,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from labkit.errors import CapabilityMissingError, JournalError, LabError, WorkloadError, listed
+from labkit.errors import (
+    CapabilityMissingError,
+    JournalError,
+    SettingRefusedError,
+    WorkloadError,
+    listed,
+)
 from labkit.nic.ethtool_knobs import read_together
 from labkit.nic.journal import FileJournal, Journal, Owner
 from labkit.nic.knob import CompoundKnob, Knob, values_of
@@ -81,11 +87,9 @@ class SettingsHost:
         CapabilityMissingError
             A setting that this device does not have, or does not report: there would be no way back.
         SettingRefusedError
-            With the kernel's errno and words.
+            With the kernel's errno and words, or because the link did not come back with the new values.
         JournalError
             The originals cannot be kept, so nothing was changed.
-        LabError
-            The link did not come back.
         """
         changes = self._changes(self._checked(settings))
         had_carrier = self._resets(name for name, _, _ in changes) and self._carrier()
@@ -206,7 +210,7 @@ class SettingsHost:
 
     def _await_carrier(self, turned: str) -> None:
         if not self._carrier_stays():
-            raise LabError(
+            raise SettingRefusedError(
                 f"{self._where}: no carrier within {self._carrier_within_s:g} s after {turned} changed; the "
                 f"settings were put back. Look at the cable and at the other end"
             )
