@@ -248,6 +248,13 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: int
     samples: tuple[Sample, ...]
 
+    def __repr__(self) -> str:
+        speed = "pps unknown" if self.pps is None else f"{self.pps:,.0f} pps"
+        speed += "" if self.ns_per_packet is None else f", {self.ns_per_packet:,.1f} ns/packet"
+        agrees = {True: "reconciled", False: "NOT RECONCILED", None: "reconciled unknown"}[self.reconciled]
+        marks = ", ".join(self.marks) or "none"
+        return f"<Trial on {self.rig}, {self.engine}: {speed}, {agrees}, marks: {marks}>"
+
     def as_json(self) -> dict[str, Any]:
         """One flat JSON object under the names that users rely on; samples are kept apart."""
         flat: dict[str, Any] = msgspec.to_builtins(self)

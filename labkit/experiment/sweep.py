@@ -95,6 +95,14 @@ class Sweep:
         self.plan = asked.with_levels({levels.setting: levels.levels for levels in self.merged})
         self._measure: Measure = measure or run_trial
 
+    def __repr__(self) -> str:
+        plan = self.plan
+        over = ", ".join(f"{factor.name} ({len(factor.levels)})" for factor in plan.factors)
+        return (
+            f"<Sweep on {self.rig.info.name} over {over}: "
+            f"{len(plan.points)} trials of {plan.duration_s:g} s, {plan.repeats} of each combination>"
+        )
+
     def run(
         self,
         store: Store | str | Path | None = None,

@@ -6,7 +6,7 @@ import abc
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from labkit.agent.client import AgentClient
 from labkit.agent.protocol import Measured, Opened, Run
@@ -19,7 +19,7 @@ from labkit.linux.machine import machine_facts
 from labkit.records import Frames, RigInfo, Sample, Scalar, Settings, Traffic, Trial, Workload
 from labkit.rigs import catalog
 from labkit.rigs.assemble import Asked, trial_of
-from labkit.rigs.base import Applied, check_length
+from labkit.rigs.base import Applied, OpenRig, check_length
 from labkit.rigs.peer_counter import PeerRule
 from labkit.traffic.limits import check_frames
 from labkit.units import NS_PER_S, seconds_to_ns
@@ -29,7 +29,7 @@ ANY_IFINDEX: Final = 1
 """Stands in a request until the agent, who owns the namespace, puts the sink's own number there."""
 
 
-class AgentRig(abc.ABC):
+class AgentRig(OpenRig):
     """A rig whose device is owned by an agent process.
 
     Parameters
@@ -202,12 +202,6 @@ class AgentRig(abc.ABC):
     def close(self) -> None:
         """End the agent, and its namespaces with it; harmless twice."""
         self._client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def _config(self, workload: Workload, *, duration_ns: int, count: int | None) -> EngineConfig:
         default_batch = choose(workload.engine).default_batch

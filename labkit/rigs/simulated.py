@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import msgspec
 
@@ -25,7 +25,7 @@ from labkit.records import (
     typed,
 )
 from labkit.rigs import catalog
-from labkit.rigs.base import Applied, check_length
+from labkit.rigs.base import Applied, OpenRig, check_length
 from labkit.simnic.law import Outcome, interrupt_period_ns, outcome
 from labkit.simnic.profile import Profile
 from labkit.traffic.limits import check_frames
@@ -43,7 +43,7 @@ SAMPLES: Final = 5
 """Samples of a trial, evenly spaced over the simulated time."""
 
 
-class SimulatedRig:
+class SimulatedRig(OpenRig):
     """One simulated machine.
 
     Parameters
@@ -180,12 +180,6 @@ class SimulatedRig:
 
     def close(self) -> None:
         """Do nothing: a simulated rig holds nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def _in_force(self) -> Applied:
         period_ns = interrupt_period_ns(self.profile, self._accepted["rx_usecs"])
