@@ -83,7 +83,12 @@ class SimulatedRig(OpenRig):
     def preview(self, settings: Settings) -> str:
         """What applying `settings` would do; nothing changes."""
         wanted = {name: self._accept(name, value) for name, value in settings.items()}
-        return f"{change_list(wanted, self._accepted, {})}\n{catalog.PRIVATE}"
+        rounded = [
+            f"{name}: {value} becomes {wanted[name]}"
+            for name, value in settings.items()
+            if value != wanted[name]
+        ]
+        return "\n".join([change_list(wanted, self._accepted, {}), *rounded, catalog.PRIVATE])
 
     @contextmanager
     def applied(self, settings: Settings) -> Iterator[Applied]:

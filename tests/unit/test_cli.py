@@ -9,17 +9,17 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import msgspec
 import pytest
 
 from labkit.cli import main
 from labkit.cli.app import COMMANDS
-from labkit.cli.show import DASH
+from labkit.cli.show import DASH, MARKS
 from labkit.errors import AgentLostError, CapabilityMissingError, SettingRefusedError, WorkloadError
 from labkit.nic.put_back import Outcome, PutBack
-from labkit.records import SCHEMA_VERSION, Gap, RigInfo, Scalar, Trial
+from labkit.records import SCHEMA_VERSION, Gap, Mark, RigInfo, Scalar, Trial
 from labkit.results.results import Measured, Missed, Results
 from labkit.traffic.table import FrameTable
 
@@ -230,6 +230,7 @@ def test_dry_run_on_a_simulated_rig_says_that_nothing_stays(labkit: Run) -> None
     assert out.splitlines() == [
         "  tx_ring  512 -> 1008",
         "The link stays up.",
+        "tx_ring: 1001 becomes 1008",
         "Nothing of this outlives the rig.",
     ]
     assert labkit("run", "--rig", "sim:ixgbe", "--set", "mtu=9000", "--dry-run")[0] == 4
@@ -286,6 +287,15 @@ def test_run_says_speed_counts_and_doubts(below: FakeRooms, labkit: Run) -> None
     assert "engine sent 1 234 567   device sent 1 234 567   peer received –" in out  # noqa: RUF001
     assert "reconciled unknown, a count is missing; not verified at the peer" in out
     assert "limiter: none proven; marks: cpu-shared" in out
+
+
+@pytest.mark.parametrize("mark", get_args(Mark))
+def test_run_says_what_each_mark_doubts(below: FakeRooms, labkit: Run, mark: Mark) -> None:
+    assert MARKS.keys() == set(get_args(Mark))
+    below.trial = msgspec.structs.replace(TRIAL, marks=[mark])
+    told = labkit("run")[1].splitlines()
+    assert f"  {mark}: {MARKS[mark]}" in told
+    assert sum(line.startswith(tuple(f"  {each}:" for each in MARKS)) for line in told) == 1
 
 
 @pytest.mark.parametrize(
@@ -396,6 +406,19 @@ def test_sweeps_table_is_ordered_by_level_not_by_run(below: FakeRooms, labkit: R
         ["tx_ring=256", "1"],
         ["tx_ring=1024", "1"],
     ]
+
+
+def test_sweep_and_run_say_what_the_driver_made_of_a_value(below: FakeRooms, labkit: Run) -> None:
+    in_force = {
+        "settings_asked": {"tx_ring": 1001, "rx_usecs": 31},
+        "settings_accepted": {"tx_ring": 1008, "rx_usecs": 31},
+        "settings_effective": {"tx_ring": 1008, "rx_usecs": 30.72},
+    }
+    below.results = results_of([{"tx_ring": 1001, "rx_usecs": 31}], [], marks=[], **in_force)
+    line = labkit("sweep", "--set", "tx_ring=1001")[1].splitlines()[1]
+    assert "tx_ring=1001 (accepted 1008) rx_usecs=31 (effective 30.72)" in line
+    below.trial = msgspec.structs.replace(TRIAL, **in_force)
+    assert "tx_ring=1008 (asked 1001) rx_usecs=31 (effective 30.72)" in labkit("run")[1]
 
 
 def test_sweep_of_nothing_but_gaps_failed(below: FakeRooms, labkit: Run) -> None:
