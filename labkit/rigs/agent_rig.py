@@ -192,6 +192,7 @@ class AgentRig(OpenRig):
                 **observed,
             },
             push_back=observed.get("push_back"),
+            device_resets=observed.get("device_resets", ()),
         )
         return trial_of(asked, measured, rule, samples)
 

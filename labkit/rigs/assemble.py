@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -26,7 +27,7 @@ LATE_SHARE = 0.01
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the run was asked for, as far as the trial repeats it."""
+    """What the run was asked for, as far as the trial repeats it, and what the driver's counters tell."""
 
     rig: str
     engine: str
@@ -42,6 +43,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     privilege: Privilege
     environment: dict[str, Any]
     push_back: int | None = None
+    device_resets: Sequence[str] = ()
 
 
 def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sample, ...]) -> Trial:
@@ -136,6 +138,8 @@ def _marks(asked: Asked, measured: Measured, counts: Counts) -> list[Mark]:
         marks.append("kernel-log")
     if _rate_missed(asked, measured, counts):
         marks.append("rate-missed")
+    if asked.device_resets:
+        marks.append("device-reset")
     if not measured.carrier:
         marks.append("no-carrier")
     if not counts.device_sent:

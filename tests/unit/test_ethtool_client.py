@@ -120,6 +120,13 @@ def test_one_asked_value_sends_one_attribute() -> None:
     assert len(kernel.requests) == 1
 
 
+def test_zeros_that_are_asked_for_are_sent_whatever_else_is_unknown() -> None:
+    # met in tuned: one line that the reader did not know kept every setting from being made
+    kernel = fakes.e1000e()
+    Ethtool(kernel).set_coalesce(IFINDEX, {"rx_usecs": 0, "tx_usecs": 0})
+    assert kernel.sent(fakes.COALESCE_SET) == [[(2, bytes(4)), (6, bytes(4))]]
+
+
 def test_asked_values_of_all_kinds_are_sent_under_the_kernels_numbers() -> None:
     kernel = fakes.netdevsim()
     ethtool = Ethtool(kernel)

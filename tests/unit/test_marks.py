@@ -48,6 +48,7 @@ def trial(rule: PeerRule = OTHERHOST, **changes: Any) -> Trial:
         "settings_effective": {"qdisc": "noqueue"},
         "privilege": "userns",
         "environment": {},
+        "device_resets": (),
     }
     report: dict[str, Any] = {
         "sent": SENT,
@@ -136,6 +137,8 @@ def test_counter_that_went_back_is_unknown_not_negative() -> None:
         ({"kernel_warnings": ["veth0: trouble"]}, ["kernel-log"]),
         ({"kernel_warnings": None}, []),
         ({"rate_pps": 2e6}, ["rate-missed"]),
+        # met with ena: the device starts again in the middle, and the link looks as before
+        ({"device_resets": ["wd_expired"]}, ["device-reset"]),
         ({"carrier": False, "after": reading(7, 9)}, ["no-carrier", "nothing-sent"]),
     ],
 )
