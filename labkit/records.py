@@ -24,16 +24,23 @@ Mark: TypeAlias = Literal[
     "cpu-shared", "kernel-log", "rate-missed", "no-carrier", "nothing-sent", "unsettled"
 ]
 
+BY_QUEUE_SUFFIX: Final = "_by_queue"
+BY_QUEUE_SETTINGS: Final = tuple(
+    f"{name}{BY_QUEUE_SUFFIX}"
+    for name in ("adaptive_rx", "adaptive_tx", "rx_usecs", "rx_frames", "tx_usecs", "tx_frames")
+)
+"""Moderation of single queues as text: one value for all, or each queue's: ``30;30;8``, ``on;off``."""
+
 SETTING_KINDS: Final[Mapping[str, type]] = {
     name: kind
     for kind, names in (
         (
             int,
-            "rx_ring rx_mini_ring rx_jumbo_ring tx_ring rx_buf_len cqe_size tx_push_buf_len "
+            "rx_ring rx_mini_ring rx_jumbo_ring tx_ring rx_buf_len cqe_size tx_push_buf_len hds_thresh "
             "rx_usecs rx_frames rx_usecs_irq rx_frames_irq tx_usecs tx_frames tx_usecs_irq tx_frames_irq "
             "stats_block_usecs pkt_rate_low rx_usecs_low rx_frames_low tx_usecs_low tx_frames_low "
             "pkt_rate_high rx_usecs_high rx_frames_high tx_usecs_high tx_frames_high sample_interval "
-            "tx_aggr_max_bytes tx_aggr_max_frames tx_aggr_time_usecs "
+            "tx_aggr_max_bytes tx_aggr_max_frames tx_aggr_time_usecs rx_cqe_frames rx_cqe_nsecs "
             "channels rx_channels tx_channels other_channels "
             "mtu txqueuelen qdisc_limit qdisc_rate_bps "
             "bql_limit_min bql_limit_max napi_defer_hard_irqs gro_flush_timeout_ns "
@@ -41,17 +48,17 @@ SETTING_KINDS: Final[Mapping[str, type]] = {
         ),
         (
             bool,
-            "tx_push rx_push adaptive_rx adaptive_tx cqe_mode_rx cqe_mode_tx "
+            "tcp_data_split tx_push rx_push adaptive_rx adaptive_tx cqe_mode_rx cqe_mode_tx "
             "gro gso tso rx_checksum tx_checksum sg lro ufo rxvlan txvlan ntuple rxhash "
             "pause_autoneg pause_rx pause_tx threaded",
         ),
-        (str, "tcp_data_split qdisc xps_cpus rps_cpus irq_affinity"),
+        (str, f"qdisc xps_cpus rps_cpus irq_affinity rx_profile tx_profile {' '.join(BY_QUEUE_SETTINGS)}"),
     )
     for name in names.split()
 }
 """Kind of each setting: ethtool's words in snake case, combined channels as ``channels``.
 
-CPU lists are text as in ``0-3``; qdisc_rate_bps is in bits per second.
+CPU lists are text as in ``0-3``, profiles as in ``1/256/-;8/256/-``; qdisc_rate_bps is in bits per second.
 """
 
 SETTING_NAMES: Final = frozenset(SETTING_KINDS)
@@ -79,7 +86,11 @@ _WANTED: Final[Mapping[type, str]] = {
     int: "a whole number",
     float: "a number",
 }
-_WANTED_BY_NAME: Final = dict.fromkeys(("xps_cpus", "rps_cpus", "irq_affinity"), "CPUs as in 0-3 or 0-0")
+_WANTED_BY_NAME: Final = {
+    **dict.fromkeys(("xps_cpus", "rps_cpus", "irq_affinity"), "CPUs as in 0-3 or 0-0"),
+    **dict.fromkeys(("rx_profile", "tx_profile"), "usecs/packets/completions a step, as in 1/256/-;8/256/-"),
+    **dict.fromkeys(BY_QUEUE_SETTINGS, "one value for all queues, or one of each with ; between"),
+}
 _OPEN: Final = frozenset({"batch", "rate_pps", "cpu", "sink"})
 """Factors that may be None: the engine or the rig chooses."""
 
@@ -95,6 +106,9 @@ def typed(name: str, value: object) -> Scalar:
     if value is None and name in _OPEN:
         return None
     own: Any = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
+    switch = name.startswith("adaptive_")
+    if name in BY_QUEUE_SETTINGS and type(own) is (bool if switch else int):
+        own = ("off", "on")[own] if switch else str(own)
     kind = _KINDS.get(name, int)
     if type(own) not in ((int, float) if kind is float else (kind,)):
         raise WorkloadError(f"{name} {value!r}: give {_WANTED_BY_NAME.get(name, _WANTED[kind])}")

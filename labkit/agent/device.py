@@ -12,7 +12,8 @@ from labkit.agent.protocol import Opened, Reading
 from labkit.counters.interrupts import QueueInterrupts, parse_interrupts, queue_interrupts
 from labkit.drivers.choose import facts_of
 from labkit.errors import CapabilityMissingError, LabError
-from labkit.linux.ethtool import DriverInfo, Ethtool
+from labkit.linux.ethtool import Ethtool
+from labkit.linux.ethtool_ioctl import DriverInfo
 from labkit.linux.link_stats import LinkStats
 from labkit.linux.links import LinkFacts, Links, driver_statistics
 from labkit.linux.machine import interrupts_text, softnet_dropped

@@ -133,6 +133,12 @@ def test_adaptive_that_was_turned_on_goes_off_before_fixed_values_come_back() ->
     ]
 
 
+def test_adaptive_that_is_not_reported_does_not_hinder_fixed_values() -> None:
+    card = Card(adaptive_rx=None)
+    card.host.apply({"rx_usecs": 30})
+    assert card.diary == [("rx_usecs", 30)]
+
+
 def test_only_what_changes_is_written() -> None:
     card = Card()
     card.host.apply({"tx_ring": 512, "txqueuelen": 9, "tx_usecs": 5})
