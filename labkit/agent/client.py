@@ -14,8 +14,9 @@ from labkit.agent.answers import M, expected, longest_of
 from labkit.agent.channel import Closed
 from labkit.agent.line import Line, Process
 from labkit.errors import AgentLostError, LabError, RigBusyError
+from labkit.factors import Scalar
 from labkit.nic.put_back import PutBack
-from labkit.records import Frames, Sample, Scalar
+from labkit.records import Frames, Sample
 
 ANSWER_WITHIN_S = 10.0
 """Longest silence of a healthy agent; it comes on top of the time that a request takes by itself."""

@@ -12,7 +12,9 @@ from labkit.agent.protocol import Opened, Reading
 from labkit.counters.interrupts import QueueInterrupts, parse_interrupts, queue_interrupts
 from labkit.drivers.choose import facts_of
 from labkit.errors import CapabilityMissingError, LabError
-from labkit.linux.ethtool import DriverInfo, Ethtool
+from labkit.factors import Scalar
+from labkit.linux.ethtool import Ethtool
+from labkit.linux.ethtool_ioctl import DriverInfo
 from labkit.linux.link_stats import LinkStats
 from labkit.linux.links import LinkFacts, Links, driver_statistics
 from labkit.linux.machine import interrupts_text, softnet_dropped
@@ -31,7 +33,7 @@ from labkit.nic.put_back import PutBack, notes_of
 from labkit.nic.queue_knobs import queue_knobs
 from labkit.nic.recovery import Present, recover
 from labkit.nic.sysctl_knobs import sysctl_knobs
-from labkit.records import Privilege, Scalar
+from labkit.records import Privilege
 
 WIRE, PORT = "wire", "port"
 
@@ -93,6 +95,7 @@ class DeviceHost:
         self.privilege: Privilege = "sudo" if "SUDO_UID" in os.environ else "root"
         device = device_of(self._links, self._ethtool, name)
         self._ifindex = device.ifindex
+        self._has_standard = bool(self._ethtool.standard_statistics(device.ifindex))
         info = driver_of(self._ethtool, name)
         self._driver, self._bus, self._facts = info.driver, info.bus, facts_of(info.driver)
         self._lock = DeviceLock(folders.locks, device.netns_inode, device.ifindex)
@@ -150,7 +153,7 @@ class DeviceHost:
             qdisc_dropped=qdisc.dropped,
             qdisc_queued=qdisc.queued,
             softnet_dropped=softnet_dropped(),
-            statistics=driver_statistics(self._name),
+            statistics=[*driver_statistics(self._name), *self._standard_statistics().items()],
             interrupts=None if (queues := self._queues()) is None else sum(queue.total for queue in queues),
         )
 
@@ -190,6 +193,10 @@ class DeviceHost:
             self._lock.release()
             for closable in (self._links, self._stats, self._ethtool):
                 closable.close()
+
+    def _standard_statistics(self) -> dict[str, int]:
+        """Counters that mean the same in every driver; not asked again of a driver that has none."""
+        return self._ethtool.standard_statistics(self._ifindex) if self._has_standard else {}
 
     def _queues(self) -> tuple[QueueInterrupts, ...] | None:
         """Interrupts of each queue since they were requested; None when no line names them."""

@@ -10,9 +10,10 @@ from typing import Final, TypeAlias
 import msgspec
 
 from labkit.engines.base import EngineConfig, EngineReport
+from labkit.factors import Scalar
 from labkit.linux.links import LinkFacts
 from labkit.nic.put_back import PutBack
-from labkit.records import Privilege, Sample, Scalar
+from labkit.records import Privilege, Sample
 
 PROTOCOL_VERSION: Final = 3
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from labkit.agent.protocol import Opened, Reading
 from labkit.drivers.virtual import VETH as VETH_FACTS
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
+from labkit.factors import Scalar
 from labkit.linux import namespaces
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.link_stats import LinkStats
@@ -22,7 +23,7 @@ from labkit.nic.knob import Knob
 from labkit.nic.link_knobs import End, knobs_of_ends
 from labkit.nic.put_back import notes_of
 from labkit.nic.queue_knobs import queue_knobs
-from labkit.records import Privilege, Scalar
+from labkit.records import Privilege
 
 SENDER, PEER, IFB = "veth0", "veth1", "ifb0"
 # locally administered; the default flow goes to 02:00:00:00:00:02, which is none of these

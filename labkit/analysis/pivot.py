@@ -8,7 +8,7 @@ import msgspec
 
 from labkit.analysis.summary import Estimate, ResultsLike, summarise
 from labkit.errors import WorkloadError
-from labkit.records import Scalar
+from labkit.factors import Scalar
 from labkit.units import percent_error
 
 

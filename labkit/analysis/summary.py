@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from labkit.errors import WorkloadError
-from labkit.records import Gap, Scalar, Trial
+from labkit.factors import Scalar
+from labkit.records import Gap, Trial
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from labkit.factors import Scalar
 from labkit.linux.environment import online_cpus
-from labkit.records import Scalar
 
 Verdict: TypeAlias = Literal["ok", "unknown", "look", "bad"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("ok", "unknown", "look", "bad")

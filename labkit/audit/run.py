@@ -13,9 +13,9 @@ from labkit.audit.cpu_checks import CPU_CHECKS
 from labkit.audit.device_checks import DEVICE_CHECKS
 from labkit.audit.machine_checks import MACHINE_CHECKS
 from labkit.errors import LabError, WorkloadError
+from labkit.factors import Scalar
 from labkit.linux.environment import has_device, online_cpus
 from labkit.linux.links import Links
-from labkit.records import Scalar
 
 CHECKS: Final = (*CPU_CHECKS, *MACHINE_CHECKS, *DEVICE_CHECKS)
 

@@ -11,7 +11,8 @@ from labkit.cli import show
 from labkit.cli.options import SENDING, examples, open_rig, pairs, rig_parameters, sending, traffic, udp_flow
 from labkit.cli.options import as_json as json_option
 from labkit.errors import WorkloadError
-from labkit.records import Scalar, Workload
+from labkit.factors import Scalar
+from labkit.records import Workload
 
 
 @click.command(

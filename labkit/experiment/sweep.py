@@ -21,7 +21,8 @@ from labkit.errors import (
 from labkit.experiment.interrupts import termination_unwinds
 from labkit.experiment.plan import Factor, Plan, Point
 from labkit.experiment.trial import run_trial
-from labkit.records import SETTING_NAMES, Gap, Scalar, Settings, Trial, Workload
+from labkit.factors import SETTING_NAMES, Scalar, Settings
+from labkit.records import Gap, Trial, Workload
 from labkit.results.provenance import client_environment
 from labkit.results.results import Measured, Missed, Results
 from labkit.results.store import Store

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from labkit.records import Sample, Settings, Trial, Workload
+from labkit.factors import Settings
+from labkit.records import Sample, Trial, Workload
 from labkit.rigs.base import Rig
 
 CURABLE_MARKS = frozenset({"cpu-shared", "kernel-log", "rate-missed", "device-reset"})

@@ -14,6 +14,8 @@ ENOTSUPP = 524
 NOT_THERE = frozenset({errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, ENOTSUPP})
 NOT_OURS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 WORD_BITS = 32
+APART = ";"
+"""Between the values of several queues in one text."""
 MOST_CPUS = 8192
 """NR_CPUS of the largest kernels (arch/x86/Kconfig, MAXSMP)."""
 

@@ -1,4 +1,4 @@
-"""What ethtool turns on one device as knobs: rings, coalescing, channels, pause and features."""
+"""What ethtool turns on one device as knobs: rings, coalescing, also by queue, channels, pause, features."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from labkit.errors import CapabilityMissingError, SettingRefusedError
+from labkit.factors import BY_QUEUE_SETTINGS, Scalar
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.ethtool_messages import CHANNELS, COALESCE, PAUSE, RINGS
-from labkit.records import Scalar
 
 RESETS_UNLESS_KNOWN: Final = frozenset({*RINGS.kinds, *CHANNELS.kinds, *PAUSE.kinds})
 """Taken to reset the link where nothing is known of a driver: waiting for a carrier costs little."""
@@ -111,6 +111,7 @@ def ethtool_knobs(ethtool: Ethtool, ifindex: int, facts: LinkResets | None) -> d
         for reader, writer, maxima in (
             (ethtool.rings, ethtool.set_rings, ethtool.ring_maxima),
             (ethtool.coalesce, ethtool.set_coalesce, None),
+            (ethtool.coalesce_by_queue, ethtool.set_coalesce_by_queue, None),
             (ethtool.channels, ethtool.set_channels, ethtool.channel_maxima),
             (ethtool.pause, ethtool.set_pause, None),
             (ethtool.features, ethtool.set_features, None),
@@ -132,14 +133,15 @@ def ask_for_absent(ethtool: Ethtool, where: str, ifindex: int, names: Iterable[s
         The kernel's refusal of the first of them that it refuses.
     """
     groups = (
-        (RINGS, ethtool.rings),
-        (COALESCE, ethtool.coalesce),
-        (CHANNELS, ethtool.channels),
-        (PAUSE, ethtool.pause),
+        (RINGS.kinds, ethtool.rings),
+        (COALESCE.kinds, ethtool.coalesce),
+        (BY_QUEUE_SETTINGS, ethtool.coalesce_by_queue),
+        (CHANNELS.kinds, ethtool.channels),
+        (PAUSE.kinds, ethtool.pause),
     )
     for name in names:
-        for group, read in groups:
-            if name in group.kinds:
+        for known, read in groups:
+            if name in known:
                 try:
                     read(ifindex)
                 except CapabilityMissingError as missing:

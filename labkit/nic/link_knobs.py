@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from labkit.errors import SettingRefusedError
+from labkit.factors import Scalar
 from labkit.linux.links import QDISC_KINDS, Links, Qdisc
 from labkit.nic.knob import CompoundKnob, Knob, whole_number
-from labkit.records import Scalar
 
 End: TypeAlias = tuple[Links, str]
 """A namespace's links and a name among them."""

@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from labkit.errors import LabError
+from labkit.factors import Scalar
 from labkit.nic.journal import Entry, Journal
 from labkit.nic.knob import Knob
-from labkit.records import Scalar
 
 Outcome: TypeAlias = Literal[
     "restored", "inexact", "unchanged", "foreign", "skipped", "refused", "gone", "busy"

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from labkit.errors import CapabilityMissingError, SettingRefusedError
+from labkit.factors import Scalar
 from labkit.linux import queues
+from labkit.linux.queues import APART
 from labkit.nic.knob import Knob, whole_number
-from labkit.records import Scalar
 
 Form: TypeAlias = Literal["number", "truth", "mask", "text"]
 TRUTHS: Final = {"0": False, "1": True}
-APART = ";"
 
 
 class FilesKnob:

@@ -9,9 +9,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 from labkit.analysis.summary import PointSummary, ResultsLike, summarise
+from labkit.factors import Scalar
 from labkit.plots import look
 from labkit.plots.labels import drawable, level_text, title, value_text
-from labkit.records import Scalar
 
 
 def lines(results: ResultsLike, x: str, value: str = "pps", by: str | None = None) -> go.Figure:

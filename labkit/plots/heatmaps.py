@@ -8,9 +8,9 @@ import plotly.graph_objects as go
 
 from labkit.analysis.pivot import Cell, Pivot, error_percent, pivot
 from labkit.analysis.summary import ResultsLike
+from labkit.factors import Scalar
 from labkit.plots import look
 from labkit.plots.labels import drawable, level_text, title, value_text
-from labkit.records import Scalar
 
 PAIR_GAP_FRACTION = 0.07
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from labkit.errors import WorkloadError
-from labkit.records import SETTING_NAMES, Gap, Scalar, Trial
+from labkit.factors import SETTING_NAMES, Scalar
+from labkit.records import Gap, Trial
 from labkit.results.schema import State
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from labkit.engines.base import EngineConfig
 from labkit.engines.base import check as check_request
 from labkit.engines.choose import choose
 from labkit.errors import LabError, LabWarning
+from labkit.factors import Scalar, Settings
 from labkit.linux.machine import machine_facts
-from labkit.records import Frames, RigInfo, Sample, Scalar, Settings, Traffic, Trial, Workload
+from labkit.records import Frames, RigInfo, Sample, Traffic, Trial, Workload
 from labkit.rigs import catalog
 from labkit.rigs.assemble import Asked, trial_of
 from labkit.rigs.base import Applied, OpenRig, check_length

@@ -10,7 +10,8 @@ import msgspec
 from labkit.agent.protocol import Measured
 from labkit.counters.deltas import counter_delta, counter_deltas
 from labkit.counters.reconcile import Counts, difference_reason, reconciled
-from labkit.records import SCHEMA_VERSION, Mark, Privilege, Sample, Scalar, Trial
+from labkit.factors import Scalar
+from labkit.records import SCHEMA_VERSION, Mark, Privilege, Sample, Trial
 from labkit.rigs.peer_counter import PeerRule
 from labkit.units import ns_per_packet, ns_to_seconds, rate_pps, seconds_to_ns
 

@@ -11,7 +11,8 @@ import msgspec
 
 from labkit.drivers.facts import DriverFacts
 from labkit.errors import WorkloadError
-from labkit.records import RigInfo, Sample, Scalar, Settings, Trial, Workload
+from labkit.factors import Scalar, Settings
+from labkit.records import RigInfo, Sample, Trial, Workload
 
 LONGEST_S: Final = 1e7
 """Longest run, some 115 days; far below what 64 bits of nanoseconds hold."""

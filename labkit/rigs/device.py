@@ -11,17 +11,20 @@ import msgspec
 from labkit.agent.launch import connect_as_root
 from labkit.agent.protocol import Measured, Opened
 from labkit.counters.deltas import counter_delta
-from labkit.counters.statistics import device_resets, push_back, statistics_of
+from labkit.counters.statistics import device_resets, push_back, statistics_of, total
 from labkit.drivers.choose import facts_of
 from labkit.drivers.facts import DriverFacts
 from labkit.errors import WorkloadError
+from labkit.factors import SETTING_NAMES, Scalar, Settings, typed
 from labkit.nic.profiles import SettingsProfile, settings_profile
-from labkit.records import SETTING_NAMES, Frames, RigInfo, Scalar, Settings, typed
+from labkit.records import Frames, RigInfo
 from labkit.rigs import catalog
 from labkit.rigs.agent_rig import AgentRig
 from labkit.rigs.peer_counter import PeerRule, peer_rule
 
 WIRE, PORT = "wire", "port"
+HARDWARE_COUNTS: Final = ("tx_packets_nic", "tx_lost_nic")
+"""What the hardware itself sent, and lost in its MAC (`labkit.drivers.facts.DriverFacts`)."""
 PORT_COUNTERS: Final = ("rx_packets",)
 """What a real port counts itself; a veth's rx_packets is the sender's counter and proves nothing."""
 
@@ -143,13 +146,15 @@ class DeviceRig(AgentRig):
 
 
 def driver_view(measured: Measured, facts: DriverFacts) -> dict[str, Any]:
-    """Full TX rings, interrupts and resets of one run; None is not counted by this driver."""
+    """Full TX rings, the hardware's own counts, interrupts and resets of one run; None is not counted."""
     before = statistics_of(measured.before.statistics)
     after = statistics_of(measured.after.statistics)
     full = [push_back(each, facts) for each in (before, after)]
+    own = {name: [total(each, facts, name) for each in (before, after)] for name in HARDWARE_COUNTS}
     raised = [measured.before.interrupts, measured.after.interrupts]
     return {
         "push_back": counter_delta(*full, width_bits=64).value,
+        **{name: counter_delta(*counts, width_bits=64).value for name, counts in own.items()},
         "interrupts": counter_delta(*raised, width_bits=64).value,
         "device_resets": list(device_resets(before, after, facts)),
     }

@@ -12,18 +12,9 @@ import msgspec
 from labkit.drivers.facts import DriverFacts
 from labkit.drivers.values import whole_number
 from labkit.errors import CapabilityMissingError, WorkloadError
+from labkit.factors import Scalar, Settings, typed
 from labkit.nic.guard import change_list
-from labkit.records import (
-    SCHEMA_VERSION,
-    RigInfo,
-    Sample,
-    Scalar,
-    Settings,
-    Traffic,
-    Trial,
-    Workload,
-    typed,
-)
+from labkit.records import SCHEMA_VERSION, RigInfo, Sample, Traffic, Trial, Workload
 from labkit.rigs import catalog
 from labkit.rigs.base import Applied, OpenRig, check_length
 from labkit.simnic.law import Outcome, interrupt_period_ns, outcome

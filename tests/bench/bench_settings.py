@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 
 from labkit.agent.device import device_knobs
+from labkit.factors import Scalar
 from labkit.linux import namespaces
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.links import Links
 from labkit.nic.apply import SettingsHost
 from labkit.nic.journal import MemoryJournal
-from labkit.records import Scalar
 from tests.bench.script import Absolute, at_most, main
 from tests.network.nic_host import TAP, TX, add_veth, enter_private_mounts, tap
 from tests.network.private import enter_private_network

@@ -16,8 +16,8 @@ from pyroute2 import IPRoute
 
 from labkit.agent.client import AgentClient
 from labkit.agent.launch import AgentProcess, start_agent
+from labkit.factors import Scalar
 from labkit.linux import namespaces
-from labkit.records import Scalar
 from labkit.rigs.device import DeviceRig
 from tests.network.private import in_private_network
 

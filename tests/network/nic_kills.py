@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from labkit.errors import AgentLostError
+from labkit.factors import Scalar
 from labkit.linux.processes import owner_of
-from labkit.records import Scalar
 from labkit.rigs.device import DeviceRig
 from tests.network.nic_host import TX, add_veth, interfaces, journals, restore_all, settings_of
 

@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import struct
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
@@ -15,13 +14,12 @@ from pyroute2 import IPRoute
 
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
 from labkit.linux.ethtool import Ethtool
-from labkit.nic.ethtool_knobs import ethtool_knobs, read_together
+from labkit.nic.ethtool_knobs import ask_for_absent, ethtool_knobs
 from tests.network.private import in_private_network
 
 pytestmark = pytest.mark.network
 TUNSETIFF = 0x400454CA
 IFF_TAP_NO_PI = 0x1002
-READ_ALL_LIMIT_NS = 20_000_000
 
 
 def index_of(name: str) -> int:
@@ -152,14 +150,23 @@ def test_driver_is_named() -> None:
 
 
 @in_private_network
-def test_all_settings_are_read_within_20_ms() -> None:
-    ifindex = veth()
-    with closing(Ethtool()) as ethtool:
-        knobs = ethtool_knobs(ethtool, ifindex, None)
-        took_ns = []
-        for _ in range(5):
-            start_ns = time.perf_counter_ns()
-            values = read_together(knobs)
-            took_ns.append(time.perf_counter_ns() - start_ns)
-        assert values["rx_channels"] == 2
-        assert min(took_ns) < READ_ALL_LIMIT_NS
+def test_veth_and_tap_refuse_single_queues_in_the_kernels_words() -> None:
+    with tap() as tap_index, closing(Ethtool()) as ethtool:
+        for ifindex in (veth(), tap_index):
+            with pytest.raises(CapabilityMissingError, match="Operation not supported") as refused:
+                ethtool.coalesce_by_queue(ifindex)
+            assert refused.value.errno == errno.EOPNOTSUPP
+            with pytest.raises(CapabilityMissingError, match=r"single queues.*Operation not supported"):
+                ask_for_absent(ethtool, "tx0", ifindex, ["rx_usecs_by_queue"])
+            assert "rx_usecs_by_queue" not in ethtool_knobs(ethtool, ifindex, None)
+
+
+@in_private_network
+def test_device_without_standard_statistics_has_none_and_a_missing_one_is_told() -> None:
+    with tap() as tap_index, closing(Ethtool()) as ethtool:
+        assert ethtool.standard_statistics(veth()) == {}
+        assert ethtool.standard_statistics(tap_index) == {}
+        with pytest.raises(LabError, match="no such device"):
+            ethtool.standard_statistics(999)
+        with pytest.raises(LabError, match="no such device"):
+            ethtool.coalesce_by_queue(999)

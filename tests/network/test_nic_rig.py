@@ -25,7 +25,8 @@ from labkit.errors import (
     SettingRefusedError,
     WorkloadError,
 )
-from labkit.records import Scalar, Workload
+from labkit.factors import Scalar
+from labkit.records import Workload
 from labkit.rigs.device import DeviceRig
 from labkit.traffic.flows import udp_flow
 from tests.network import nic_host

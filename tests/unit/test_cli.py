@@ -18,8 +18,9 @@ from labkit.cli import main
 from labkit.cli.app import COMMANDS
 from labkit.cli.show import DASH, MARKS
 from labkit.errors import AgentLostError, CapabilityMissingError, SettingRefusedError, WorkloadError
+from labkit.factors import Scalar
 from labkit.nic.put_back import Outcome, PutBack
-from labkit.records import SCHEMA_VERSION, Gap, Mark, RigInfo, Scalar, Trial
+from labkit.records import SCHEMA_VERSION, Gap, Mark, RigInfo, Trial
 from labkit.results.results import Measured, Missed, Results
 from labkit.traffic.table import FrameTable
 

@@ -17,10 +17,10 @@ from labkit.errors import (
     SettingRefusedError,
     WorkloadError,
 )
+from labkit.factors import Scalar
 from labkit.nic.apply import SettingsHost
 from labkit.nic.journal import MemoryJournal
 from labkit.nic.knob import Knob
-from labkit.records import Scalar
 from labkit.rigs.base import Applied
 from tests.sweep_fakes import FakeRig, Meter, sweep
 
@@ -181,6 +181,12 @@ def test_point_without_carrier_is_a_gap_of_the_sweep_and_never_0_pps(tmp_path: P
     (trial,) = results.trials
     assert trial.pps
     assert card.values()["tx_ring"] == 512
+
+
+def test_adaptive_that_is_not_reported_does_not_hinder_fixed_values() -> None:
+    card = Card(adaptive_rx=None)
+    card.host.apply({"rx_usecs": 30})
+    assert card.diary == [("rx_usecs", 30)]
 
 
 def test_only_what_changes_is_written() -> None:

@@ -13,8 +13,9 @@ import pytest
 import labkit as lk
 from labkit.analysis.pivot import table
 from labkit.errors import WorkloadError
+from labkit.factors import SETTING_NAMES, WORKLOAD_FACTORS
 from labkit.plots.labels import TITLES, level_text, title, value_text
-from labkit.records import SETTING_NAMES, WORKLOAD_FACTORS, Gap
+from labkit.records import Gap
 from labkit.results.results import Measured, Missed, Results
 from tests.sweep_fakes import trial
 
