@@ -6,8 +6,9 @@ import contextlib
 import fcntl
 import functools
 import os
+import signal
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pyroute2 import IPRoute
 
 from labkit.agent.client import AgentClient
 from labkit.agent.launch import AgentProcess, start_agent
+from labkit.errors import JournalError
 from labkit.linux import namespaces
 from labkit.records import Scalar
 from labkit.rigs.device import DeviceRig
@@ -89,6 +91,17 @@ def agent_pid(rig: DeviceRig) -> int:
     process = rig._client._process
     assert isinstance(process, AgentProcess)
     return process.pid
+
+
+def leave_changed(name: str, state: Path, asked: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Kill the agent while `asked` is in force; everything that was in force before."""
+    rig = DeviceRig(name, state=state)
+    before = settings_of(rig)
+    rig._client.apply(dict(asked))
+    os.kill(agent_pid(rig), signal.SIGKILL)
+    with pytest.raises(JournalError, match="the agent ended while settings were in force"):
+        rig.close()
+    return before
 
 
 def journals(state: Path) -> list[Path]:

@@ -260,6 +260,18 @@ def test_what_opening_a_device_put_back_is_told_on_stderr(
     assert capsys.readouterr() == ("", "labkit: eth8: mtu put back to 1500\n")
 
 
+def test_what_failed_on_the_way_out_is_told_behind_the_error(below: FakeRooms, labkit: Run) -> None:
+    failure = SettingRefusedError("eth8: tx_ring refused")
+    failure.add_note("at the end of the rig: eth8: mtu could not be put back to 1500")
+    below.trial = failure
+    code, out, err = labkit("run")
+    assert (code, out) == (1, "")
+    assert err.splitlines() == [
+        "labkit: eth8: tx_ring refused",
+        "labkit: at the end of the rig: eth8: mtu could not be put back to 1500",
+    ]
+
+
 def test_rigs_mention_real_devices(labkit: Run) -> None:
     assert "\nnic:INTERFACE: " in labkit("rigs")[1]
 
