@@ -24,6 +24,7 @@ from labkit.rigs.device import DeviceRig
 from tests.network.private import in_private_network
 
 TUNSETIFF = 0x400454CA
+TUNSETPERSIST = 0x400454CB
 IFF_TAP_NO_PI = 0x1002
 TX, RX, TAP = "tx0", "rx0", "tap0"
 
@@ -55,6 +56,17 @@ def add_veth(queues: int = 4) -> None:
         ip.link("add", ifname=TX, kind="veth", **many, peer={"ifname": RX, **many})
         for name in (TX, RX):
             ip.link("set", index=index_of(ip, name), state="up")
+
+
+def add_persistent_tap(name: str = TAP) -> None:
+    """Make a tap that stays, and is up, when no process holds it open."""
+    device = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(device, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TAP_NO_PI))
+        fcntl.ioctl(device, TUNSETPERSIST, 1)
+    finally:
+        os.close(device)
+    set_link(name, state="up")
 
 
 @contextlib.contextmanager
