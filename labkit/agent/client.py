@@ -84,6 +84,10 @@ class AgentClient:
         """Put back what dead laboratories left on any device; what became of each setting."""
         return self._ask(protocol.RestoreAll(), protocol.AllRestored).results
 
+    def forget(self, device: str) -> list[PutBack]:
+        """Dismiss what is kept of a device that is gone for good; each setting that is forgotten."""
+        return self._ask(protocol.Forget(device=device), protocol.AllRestored).results
+
     def preview(self, settings: dict[str, Scalar]) -> str:
         """What applying `settings` would do; nothing is changed."""
         return "\n".join(self._ask(protocol.Preview(settings=settings), protocol.Told).lines)

@@ -28,9 +28,8 @@ from labkit.nic.journal import Device, FileJournal
 from labkit.nic.knob import Knob
 from labkit.nic.link_knobs import link_knobs
 from labkit.nic.lock import DeviceLock
-from labkit.nic.put_back import PutBack, notes_of
+from labkit.nic.put_back import notes_of
 from labkit.nic.queue_knobs import queue_knobs
-from labkit.nic.recovery import Present, recover
 from labkit.nic.sysctl_knobs import sysctl_knobs
 from labkit.records import Privilege, Scalar
 
@@ -246,28 +245,6 @@ def device_of(links: Links, ethtool: Ethtool, name: str) -> Device:
     place = bus if bus is not None and any(map(str.isdigit, bus)) else None
     hardware = links.permanent_address(name) or place or link.mac
     return Device(netns_inode=network_inode(), ifindex=link.ifindex, ifname=name, hardware=hardware)
-
-
-def restore_all(folders: StateFolders) -> list[PutBack]:
-    """Put back what dead laboratories left in this network namespace; what became of each setting."""
-    links, ethtool = Links(), Ethtool()
-    try:
-        present = [device_of(links, ethtool, name) for name in links.names()]
-
-        def find(wanted: Device) -> Present | None:
-            for device in present:
-                if device.is_same(wanted):
-                    return Present(
-                        device.ifname,
-                        device.ifindex,
-                        device_knobs(links, ethtool, HeldInterface(device.ifname)),
-                    )
-            return None
-
-        return recover(folders.journal, folders.locks, find, is_alive)
-    finally:
-        links.close()
-        ethtool.close()
 
 
 def _is_veth_queue_drop(name: str) -> bool:

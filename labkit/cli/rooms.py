@@ -45,6 +45,17 @@ def restore_all(state: Path | None) -> list[PutBack]:
         client.close()
 
 
+def forget_device(state: Path | None, device: str) -> list[PutBack]:
+    """Each setting that was kept of a device that is gone for good, and is so no more."""
+    from labkit.agent.launch import connect_as_root
+
+    client = connect_as_root(state=state)
+    try:
+        return client.forget(device)
+    finally:
+        client.close()
+
+
 def known_rigs() -> Sequence[RigInfo]:
     """Every rig of this version."""
     from labkit.rigs.catalog import known_rigs

@@ -14,7 +14,7 @@ from labkit.nic.knob import Knob
 from labkit.records import Scalar
 
 Outcome: TypeAlias = Literal[
-    "restored", "inexact", "unchanged", "foreign", "skipped", "refused", "gone", "busy"
+    "restored", "inexact", "unchanged", "foreign", "skipped", "refused", "gone", "busy", "forgotten"
 ]
 STUCK = frozenset({"refused", "gone", "busy"})
 """Outcomes that leave the entry in its journal."""

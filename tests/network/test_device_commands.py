@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from labkit.rigs.device import DeviceRig
 from tests.network.private import Veth, in_private_network, veth_pair
 
 pytestmark = pytest.mark.network
@@ -64,6 +65,32 @@ def test_preview_changes_nothing_and_restore_puts_back_what_a_kill_left(tmp_path
         assert mtu(veth) == 1400
         code, out = labkit("restore", "--json", *state)
         assert (code, [each["outcome"] for each in json.loads(out)]) == (0, ["restored"])
+        assert mtu(veth) == 1500
+
+
+@in_private_network
+def test_device_that_never_returns_is_forgotten_by_name_and_one_that_is_here_is_not(tmp_path: Path) -> None:
+    state = ("--state", str(tmp_path))
+    with veth_pair() as veth:
+        leave_changed(tmp_path)
+        code, out = labkit("restore", "--forget", "tx0", *state)
+        assert (code, "tx0: it is here, so `labkit restore` puts back mtu" in out) == (1, True), out
+        code, out = labkit("restore", "--forget", "tx9", *state)
+        assert (code, "tx9: nothing is kept of such a device; kept: tx0" in out) == (2, True), out
+        assert mtu(veth) == 1400
+        veth.ip.link("del", index=veth.ifindex)
+        code, out = labkit("restore", "--forget", "tx0", *state)
+        assert (code, out) == (0, "tx0: mtu is forgotten; before the lab it was 1500\n")
+        assert labkit("restore", *state) == (0, "nothing is left to put back\n")
+
+
+@in_private_network
+def test_device_that_a_running_lab_holds_is_not_forgotten(tmp_path: Path) -> None:
+    with veth_pair() as veth, DeviceRig("tx0", i_know="tx0", state=tmp_path) as rig:
+        with rig.applied({"mtu": 1400}):
+            code, out = labkit("restore", "--forget", "tx0", "--state", str(tmp_path))
+            assert (code, "holds it and puts it back at its end" in out) == (1, True), out
+            assert mtu(veth) == 1400
         assert mtu(veth) == 1500
 
 

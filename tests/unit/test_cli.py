@@ -110,6 +110,10 @@ class FakeRooms:
         self.asked["restore"] = state
         return self.put_back
 
+    def forget_device(self, state: Path | None, device: str) -> list[PutBack]:
+        self.asked["forget"] = state, device
+        return self.put_back
+
     def udp_flow(self, **options: Any) -> Any:
         self.asked["flow"] = options
         return SimpleNamespace(
@@ -138,7 +142,7 @@ class FakeRooms:
 @pytest.fixture
 def below(monkeypatch: pytest.MonkeyPatch) -> FakeRooms:
     fake = FakeRooms()
-    for name in ("open_rig", "preview", "restore_all", "udp_flow", "run_trial", "sweep"):
+    for name in ("open_rig", "preview", "restore_all", "forget_device", "udp_flow", "run_trial", "sweep"):
         monkeypatch.setattr(rooms, name, getattr(fake, name))
     return fake
 
@@ -249,6 +253,15 @@ def test_restore_tells_each_setting_and_fails_where_one_is_not_as_before(
         "outcome": "restored",
         "text": "eth8: mtu restored",
     }
+
+
+def test_restore_that_is_to_forget_puts_nothing_back_and_tells_what_is_forgotten(
+    below: FakeRooms, labkit: Run
+) -> None:
+    below.put_back = [put_back("forgotten")]
+    assert labkit("restore", "--forget", "eth8") == (0, "eth8: mtu forgotten\n", "")
+    assert below.asked == {"forget": (None, "eth8")}
+    assert json.loads(labkit("restore", "--forget", "eth8", "--json")[1])[0]["outcome"] == "forgotten"
 
 
 def test_what_opening_a_device_put_back_is_told_on_stderr(
