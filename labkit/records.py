@@ -21,7 +21,14 @@ Settings: TypeAlias = Mapping[str, Scalar]
 
 Privilege: TypeAlias = Literal["root", "userns", "sudo", "none"]
 Mark: TypeAlias = Literal[
-    "cpu-shared", "kernel-log", "rate-missed", "no-carrier", "nothing-sent", "unsettled"
+    "cpu-shared",
+    "kernel-log",
+    "rate-missed",
+    "device-reset",
+    "frozen",
+    "no-carrier",
+    "nothing-sent",
+    "unsettled",
 ]
 
 SETTING_KINDS: Final[Mapping[str, type]] = {
