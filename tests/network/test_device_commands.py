@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,25 @@ def test_preview_changes_nothing_and_restore_puts_back_what_a_kill_left(tmp_path
         code, out = labkit("restore", "--json", *state)
         assert (code, [each["outcome"] for each in json.loads(out)]) == (0, ["restored"])
         assert mtu(veth) == 1500
+
+
+@in_private_network
+def test_device_deleted_in_the_middle_of_a_run_is_told_with_what_could_not_be_put_back(
+    tmp_path: Path,
+) -> None:
+    with veth_pair() as veth:
+        words = ("run", *DEVICE, "--set", "mtu=1400", "--duration", "20", "--state", str(tmp_path))
+        with subprocess.Popen([LABKIT, *words], stderr=subprocess.PIPE, text=True) as run:
+            deadline = time.monotonic() + 20
+            while mtu(veth) != 1400:
+                assert time.monotonic() < deadline
+                assert run.poll() is None
+            veth.ip.link("del", index=veth.ifindex)
+            _, err = run.communicate(timeout=30)
+    assert run.returncode == 1, err
+    assert "tx0: mtu is not there to be put back to 1500" in err
+    assert "[ENODEV: No such device]" in err
+    assert "Traceback" not in err
 
 
 @in_private_network

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
 
 from labkit.errors import JournalError, LabError, LabWarning
 from labkit.linux.interfaces import HeldInterface
-from labkit.records import Scalar, Workload
+from labkit.records import Sample, Scalar, Workload
 from labkit.rigs.device import DeviceRig
 from labkit.traffic.flows import udp_flow
 from tests.network.nic_host import (
@@ -24,6 +25,7 @@ from tests.network.nic_host import (
     agent_pid,
     in_private_host,
     index_of,
+    interfaces,
     journals,
     needs_root,
     restore_all,
@@ -103,6 +105,32 @@ def test_trial_goes_on_and_counts_under_new_names(tmp_path: Path) -> None:
         assert trial.engine_sent == trial.device_sent == trial.peer_received == 1000
         assert trial.reconciled is True
         assert trial.environment["device_counter"] == f"{NEW} tx_packets"
+
+
+@in_private_host
+def test_run_in_progress_goes_on_under_a_new_name(tmp_path: Path) -> None:
+    add_veth()
+    seen: list[Sample] = []
+
+    def rename_once(sample: Sample) -> None:
+        if not seen:
+            set_link(TX, ifname=NEW)
+        seen.append(sample)
+
+    with DeviceRig(TX, port=RX, state=tmp_path) as rig:
+        try:
+            trial = rig.run(SENDMMSG, duration_s=0.6, on_sample=rename_once)
+        except NetlinkError as refused:
+            if refused.code != errno.EBUSY:
+                raise
+            pytest.skip("this kernel renames no interface that is up")
+    assert interfaces() == ["lo", NEW, RX]
+    assert trial.reconciled is True
+    assert trial.environment["fatal_errno"] is None
+    assert len(seen) > 1
+    counts = [sample.device_sent for sample in seen]
+    assert None not in counts
+    assert sorted(set(counts)) == counts
 
 
 @pytest.mark.parametrize("same_number", [False, True])
