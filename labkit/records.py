@@ -17,7 +17,14 @@ SCHEMA_VERSION: Final = 1
 
 Privilege: TypeAlias = Literal["root", "userns", "sudo", "none"]
 Mark: TypeAlias = Literal[
-    "cpu-shared", "kernel-log", "rate-missed", "device-reset", "no-carrier", "nothing-sent", "unsettled"
+    "cpu-shared",
+    "kernel-log",
+    "rate-missed",
+    "device-reset",
+    "frozen",
+    "no-carrier",
+    "nothing-sent",
+    "unsettled",
 ]
 
 

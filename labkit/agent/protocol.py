@@ -15,7 +15,7 @@ from labkit.linux.links import LinkFacts
 from labkit.nic.put_back import PutBack
 from labkit.records import Privilege, Sample
 
-PROTOCOL_VERSION: Final = 3
+PROTOCOL_VERSION: Final = 4
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -69,6 +69,18 @@ class OpenDevice(Message, frozen=True, kw_only=True):
 
 class RestoreAll(Message, frozen=True, kw_only=True):
     """Client: put back what dead laboratories left. Answer: AllRestored."""
+
+
+class Forget(Message, frozen=True, kw_only=True):
+    """Client: dismiss what is kept of a device that is gone for good. Answer: AllRestored.
+
+    Attributes
+    ----------
+    device : str
+        The name it had when it was changed.
+    """
+
+    device: str
 
 
 class Preview(Message, frozen=True, kw_only=True):
@@ -222,6 +234,6 @@ class Failed(Message, frozen=True, kw_only=True):
 
 
 Request: TypeAlias = (
-    Hello | Open | OpenDevice | RestoreAll | Preview | Look | Load | Apply | Restore | Run | Stop
+    Hello | Open | OpenDevice | RestoreAll | Forget | Preview | Look | Load | Apply | Restore | Run | Stop
 )
 Answer: TypeAlias = Welcome | Opened | Told | AllRestored | Done | Applied | Live | Measured | Failed

@@ -12,6 +12,7 @@ from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
 from labkit.factors import Scalar
 from labkit.linux import namespaces
 from labkit.linux.ethtool import Ethtool
+from labkit.linux.interfaces import NamedInterface
 from labkit.linux.link_stats import LinkStats
 from labkit.linux.links import LinkFacts, Links, QdiscCounts, driver_statistics, switch_ipv6_off
 from labkit.linux.machine import softnet_dropped
@@ -59,8 +60,8 @@ class VethHost:
         self._links, self._stats, self._ethtool = Links(), LinkStats(), Ethtool()
         self._peer_sysfs = namespaces.sysfs_of(self._peer_network)
         self.private_sysfs = namespaces.mount_sysfs()
-        self._senders: list[End] = [(self._links, SENDER)]
-        self._ends: list[End] = [(self._links, SENDER), (self._peer_links, PEER)]
+        self._senders: list[End] = []
+        self._ends: list[End] = []
         self._knobs: dict[str, Knob] = knobs_of_ends(self._senders, self._ends)
         # nothing outlives this process, so memory is journal enough
         self._settings = SettingsHost(
@@ -85,17 +86,20 @@ class VethHost:
             if refused.errno == errno.EPERM and self.privilege == "userns":
                 raise namespaces.user_namespaces_forbidden(refused.errno) from refused
             raise _no_module("veth", refused) from refused
-        sender = ethtool_knobs(self._ethtool, self._links.index(SENDER), VETH_FACTS)
-        peer = ethtool_knobs(self._peer_ethtool, self._peer_links.index(PEER), VETH_FACTS)
+        self._indices = {SENDER: self._links.index(SENDER), PEER: self._peer_links.index(PEER)}
+        here, there = (NamedInterface(name, ifindex) for name, ifindex in self._indices.items())
+        self._senders.append((self._links, here))
+        self._ends.extend([(self._links, here), (self._peer_links, there)])
+        sender = ethtool_knobs(self._ethtool, here, VETH_FACTS)
+        peer = ethtool_knobs(self._peer_ethtool, there, VETH_FACTS)
         self._knobs.update({name: sender[name] for name in SENDER_CHANNELS if name in sender})
         self._knobs.update({name: peer[name] for name in PEER_FEATURES if name in peer})
         if self._peer_sysfs is not None:
-            files = queue_knobs(PEER, sys=self._peer_sysfs)
+            files = queue_knobs(there, sys=self._peer_sysfs)
             self._knobs.update({name: files[name] for name in PEER_NAPI if name in files})
         self._links.set_up(SENDER, up=True)
         self._peer_links.set_up(PEER, up=peer_carrier)
         self._wait_operational(yes=peer_carrier)
-        self._indices = {SENDER: self._links.index(SENDER), PEER: self._peer_links.index(PEER)}
 
     def look(self, sink: str) -> Opened:
         """State of the links that `sink` uses; an ifb device is made at its first use."""
@@ -212,7 +216,7 @@ class VethHost:
             self._links.set_qdisc(IFB, self._links.qdisc(SENDER))
             self._indices[IFB] = self._links.index(IFB)
             for ends in (self._senders, self._ends):
-                ends.append((self._links, IFB))
+                ends.append((self._links, NamedInterface(IFB, self._indices[IFB])))
         return device
 
 

@@ -23,6 +23,7 @@ MARKS: Final[Mapping[Mark, str]] = {
     "kernel-log": "the kernel warned during the run",
     "rate-missed": "the asked rate was not reached within 1 %",
     "device-reset": "the device started again during the run, by its driver's own counters",
+    "frozen": "no live sample came for five intervals: the sender stood still; look at what stopped it",
     "no-carrier": "the link was down during the run",
     "nothing-sent": "the device counted no frame",
     "unsettled": "frames left a queue after the sender's end, which makes pps too high, or are in it still; "

@@ -50,7 +50,7 @@ class Sweep:
     """Every combination of some factors on one rig, repeated in randomised blocks.
 
     Levels of a setting that the rig's driver accepts as one value are one level: the first of them is run,
-    and ``merged`` names the others.
+    and ``merged`` names the others, in the results' ``environment`` too.
 
     Parameters
     ----------
@@ -153,7 +153,9 @@ class Sweep:
         if found is not None:
             store.mark(found, "running")
             return found
-        return store.begin(**entry, environment=client_environment(paths.checkout_dir()))
+        environment = client_environment(paths.checkout_dir())
+        environment["merged"] = msgspec.to_builtins(self.merged)
+        return store.begin(**entry, environment=environment)
 
     def _work(self, run: _Run, progress: bool) -> None:
         from tqdm.auto import tqdm

@@ -8,7 +8,7 @@ from labkit.factors import Settings
 from labkit.records import Sample, Trial, Workload
 from labkit.rigs.base import Rig
 
-CURABLE_MARKS = frozenset({"cpu-shared", "kernel-log", "rate-missed", "device-reset"})
+CURABLE_MARKS = frozenset({"cpu-shared", "kernel-log", "rate-missed", "device-reset", "frozen"})
 """Marks of a disturbance that may be gone the next time; without carrier nothing gets better."""
 MAX_REPEATS = 3
 

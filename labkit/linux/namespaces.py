@@ -109,6 +109,15 @@ def network_inode() -> int:
     return os.stat("/proc/thread-self/ns/net").st_ino
 
 
+def network_lives(inode: int, proc: Path = Path("/proc"), named: Path = Path("/run/netns")) -> bool:
+    """Whether a process is in the network namespace of that number, or `ip netns` holds it by a name."""
+    for file in (*proc.glob("[0-9]*/ns/net"), *named.glob("*")):
+        with contextlib.suppress(OSError):  # a process that has just ended
+            if file.stat().st_ino == inode:
+                return True
+    return False
+
+
 @contextlib.contextmanager
 def inside(network: int) -> Iterator[None]:
     """Run the body in another network namespace; sockets opened there stay there."""

@@ -19,13 +19,12 @@ from labkit.factors import Scalar, Settings
 from labkit.linux.machine import machine_facts
 from labkit.records import Frames, RigInfo, Sample, Traffic, Trial, Workload
 from labkit.rigs import catalog
-from labkit.rigs.assemble import Asked, trial_of
+from labkit.rigs.assemble import SAMPLE_EVERY_NS, Asked, trial_of
 from labkit.rigs.base import Applied, OpenRig, check_length
 from labkit.rigs.peer_counter import PeerRule
 from labkit.traffic.limits import check_frames
-from labkit.units import NS_PER_S, seconds_to_ns
+from labkit.units import seconds_to_ns
 
-SAMPLE_EVERY_NS = NS_PER_S // 8
 ANY_IFINDEX: Final = 1
 """Stands in a request until the agent, who owns the namespace, puts the sink's own number there."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from labkit.counters.deltas import counter_delta
 from labkit.counters.statistics import device_resets, push_back, statistics_of, total
 from labkit.drivers.choose import facts_of
 from labkit.drivers.facts import DriverFacts
-from labkit.errors import WorkloadError
+from labkit.errors import AgentLostError, JournalError, LabError, LabWarning, WorkloadError
 from labkit.factors import SETTING_NAMES, Scalar, Settings, typed
 from labkit.nic.profiles import SettingsProfile, settings_profile
 from labkit.records import Frames, RigInfo
@@ -117,6 +118,36 @@ class DeviceRig(AgentRig):
         """
         first = self.notes if self._look_only else ()
         return "\n".join([*first, super().preview(settings)])
+
+    def close(self) -> None:
+        """Put every setting back and end the agent; harmless twice.
+
+        Raises
+        ------
+        JournalError
+            Something could not be put back, or the agent had ended before; the journal keeps what is left.
+        """
+        try:
+            for note in self._client.give_back():
+                warnings.warn(note, LabWarning, stacklevel=2)
+        except AgentLostError as lost:
+            raise JournalError(
+                f"{self._info.name}: the agent ended while settings were in force, so they may be left "
+                "changed; open the rig again, or run `labkit restore`"
+            ) from lost
+        finally:
+            self._client.close()
+
+    def __exit__(self, *exc: object) -> None:
+        """Close; what fails then is a note on the error that is under way, if any."""
+        try:
+            self.close()
+        except LabError as failed:
+            _, error, _ = exc
+            if not isinstance(error, BaseException):
+                raise
+            if str(failed) not in str(error):
+                error.add_note(f"at the end of the rig: {failed}")
 
     def _checked(self, settings: Settings) -> dict[str, Scalar]:
         """Settings in Python's own types; what this device lacks is refused in its kernel's words."""

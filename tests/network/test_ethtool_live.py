@@ -14,6 +14,7 @@ from pyroute2 import IPRoute
 
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
 from labkit.linux.ethtool import Ethtool
+from labkit.linux.interfaces import NamedInterface
 from labkit.nic.ethtool_knobs import ask_for_absent, ethtool_knobs
 from tests.network.private import in_private_network
 
@@ -61,7 +62,7 @@ def test_tap_takes_rx_frames_and_has_no_rx_usecs() -> None:
 @in_private_network
 def test_tap_knob_writes_and_an_absent_one_refuses() -> None:
     with tap() as ifindex, closing(Ethtool()) as ethtool:
-        knobs = ethtool_knobs(ethtool, ifindex, None)
+        knobs = ethtool_knobs(ethtool, NamedInterface("", ifindex), None)
         knobs["rx_frames"].write(9)
         assert knobs["rx_frames"].read() == 9
         with pytest.raises(CapabilityMissingError, match="the driver reports no rx_usecs"):
@@ -83,14 +84,14 @@ def test_veth_has_neither_rings_nor_coalescing() -> None:
             with pytest.raises(CapabilityMissingError, match="Operation not supported") as refused:
                 ask()
             assert refused.value.errno == errno.EOPNOTSUPP
-        assert not {"tx_ring", "rx_usecs"} & set(ethtool_knobs(ethtool, ifindex, None))
+        assert not {"tx_ring", "rx_usecs"} & set(ethtool_knobs(ethtool, NamedInterface("", ifindex), None))
 
 
 @in_private_network
 def test_veth_channels_are_set_read_back_and_bounded() -> None:
     ifindex = veth(queues=4)
     with closing(Ethtool()) as ethtool:
-        knobs = ethtool_knobs(ethtool, ifindex, None)
+        knobs = ethtool_knobs(ethtool, NamedInterface("", ifindex), None)
         assert ethtool.channel_maxima(ifindex) == {"rx_channels": 4, "tx_channels": 4}
         for count in (1, 3):
             knobs["rx_channels"].write(count)
@@ -158,7 +159,7 @@ def test_veth_and_tap_refuse_single_queues_in_the_kernels_words() -> None:
             assert refused.value.errno == errno.EOPNOTSUPP
             with pytest.raises(CapabilityMissingError, match=r"single queues.*Operation not supported"):
                 ask_for_absent(ethtool, "tx0", ifindex, ["rx_usecs_by_queue"])
-            assert "rx_usecs_by_queue" not in ethtool_knobs(ethtool, ifindex, None)
+            assert "rx_usecs_by_queue" not in ethtool_knobs(ethtool, NamedInterface("", ifindex), None)
 
 
 @in_private_network

@@ -196,6 +196,21 @@ def test_agent_that_stood_still_beyond_the_runs_end_is_noticed() -> None:
     assert "cpu-shared" in trial.marks
 
 
+def test_agent_that_stood_still_within_the_run_is_noticed() -> None:
+    thaws: list[threading.Timer] = []
+
+    def freeze(_: Sample) -> None:
+        if not thaws:
+            thaws.append(threading.Timer(0.8, os.kill, (agent_pid(rig), signal.SIGCONT)))
+            os.kill(agent_pid(rig), signal.SIGSTOP)
+            thaws[0].start()
+
+    with VethRig() as rig:
+        trial = rig.run(SENDMMSG, duration_s=1.5, on_sample=freeze)
+    assert trial.reconciled is True
+    assert "frozen" in trial.marks
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_spinner_on_the_same_cpu_is_noticed_20_of_20() -> None:

@@ -127,6 +127,10 @@ class FakeRooms:
     def restore_all(self) -> list[PutBack]:
         return self.put_back
 
+    def forget(self, device: str) -> list[PutBack]:
+        self.asked["forget"] = device
+        return self.put_back
+
     def udp_flow(self, **options: Any) -> Any:
         self.asked["flow"] = options
         return SimpleNamespace(
@@ -270,12 +274,33 @@ def test_restore_tells_each_setting_and_fails_where_one_is_not_as_before(
     }
 
 
+def test_restore_that_is_to_forget_puts_nothing_back_and_tells_what_is_forgotten(
+    below: FakeRooms, labkit: Run
+) -> None:
+    below.put_back = [put_back("forgotten")]
+    assert labkit("restore", "--forget", "eth8") == (0, "eth8: mtu forgotten\n", "")
+    assert below.asked["forget"] == "eth8"
+    assert json.loads(labkit("restore", "--forget", "eth8", "--json")[1])[0]["outcome"] == "forgotten"
+
+
 @pytest.mark.parametrize("command", ["run", "sweep --set tx_ring=64"])
 def test_what_opening_a_device_put_back_is_told_on_stderr(
     below: FakeRooms, labkit: Run, command: str
 ) -> None:
     below.notes = ("eth8: mtu put back to 1500",)
     assert "labkit: eth8: mtu put back to 1500\n" in labkit(*command.split(), "--rig", "nic:eth8")[2]
+
+
+def test_what_failed_on_the_way_out_is_told_behind_the_error(below: FakeRooms, labkit: Run) -> None:
+    failure = SettingRefusedError("eth8: tx_ring refused")
+    failure.add_note("at the end of the rig: eth8: mtu could not be put back to 1500")
+    below.trial = failure
+    code, out, err = labkit("run")
+    assert (code, out) == (1, "")
+    assert err.splitlines() == [
+        "labkit: eth8: tx_ring refused",
+        "labkit: at the end of the rig: eth8: mtu could not be put back to 1500",
+    ]
 
 
 def test_rigs_mention_real_devices(labkit: Run) -> None:

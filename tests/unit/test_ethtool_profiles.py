@@ -8,6 +8,7 @@ import pytest
 
 from labkit.errors import SettingRefusedError
 from labkit.linux.ethtool import Ethtool
+from labkit.linux.interfaces import NamedInterface
 from labkit.nic.ethtool_knobs import ethtool_knobs
 from tests import ethtool_fakes as fakes
 from tests.ethtool_fakes import IFINDEX, FakeKernel, client
@@ -42,7 +43,7 @@ def test_completions_are_read_where_the_device_has_them() -> None:
 
 def test_profile_that_was_read_is_taken_back() -> None:
     kernel = virtio_net()
-    knob = ethtool_knobs(client(kernel), IFINDEX, None)["rx_profile"]
+    knob = ethtool_knobs(client(kernel), NamedInterface("eth7", IFINDEX), None)["rx_profile"]
     knob.write(knob.read())
     ((number, body),) = kernel.sent(fakes.COALESCE_SET)[0]
     assert (number, unflagged(body)) == (29, unflagged(PROFILE))

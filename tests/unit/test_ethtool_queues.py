@@ -9,6 +9,7 @@ import pytest
 
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
 from labkit.factors import BY_QUEUE_SETTINGS, Scalar, typed
+from labkit.linux.interfaces import NamedInterface
 from labkit.nic.apply import SettingsHost
 from labkit.nic.ethtool_knobs import ask_for_absent, ethtool_knobs
 from labkit.nic.journal import MemoryJournal
@@ -47,7 +48,7 @@ def i40e(queues: list[list[int]]) -> tuple[FakeKernel, FakeQueues]:
 
 def card(*queues: list[int]) -> tuple[SettingsHost, FakeQueues]:
     kernel, fake = i40e(list(queues))
-    knobs: dict[str, Knob] = dict(ethtool_knobs(client(kernel, fake), IFINDEX, None))
+    knobs: dict[str, Knob] = dict(ethtool_knobs(client(kernel, fake), NamedInterface("eth7", IFINDEX), None))
     return SettingsHost("eth4", knobs, MemoryJournal(), lambda: True), fake
 
 
@@ -130,7 +131,7 @@ def test_driver_without_single_queues_has_no_knobs_and_says_so_in_the_kernels_wo
     kernel, fake = i40e([queue()])
     fake.refuses = errno.EOPNOTSUPP
     ethtool = client(kernel, fake)
-    assert not set(BY_QUEUE_SETTINGS) & set(ethtool_knobs(ethtool, IFINDEX, None))
+    assert not set(BY_QUEUE_SETTINGS) & set(ethtool_knobs(ethtool, NamedInterface("eth7", IFINDEX), None))
     with pytest.raises(
         CapabilityMissingError, match=r"eth4 has no setting 'rx_usecs_by_queue'.*not supported"
     ):
