@@ -13,10 +13,11 @@ from contextlib import closing, contextmanager
 import pytest
 from pyroute2 import IPRoute
 
+from labkit.audit.run import device_settings
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
 from labkit.linux.ethtool import Ethtool
 from labkit.nic.ethtool_knobs import ethtool_knobs, read_together
-from tests.network.private import in_private_network
+from tests.network.private import in_private_network, veth_pair
 
 pytestmark = pytest.mark.network
 TUNSETIFF = 0x400454CA
@@ -163,3 +164,14 @@ def test_all_settings_are_read_within_20_ms() -> None:
             took_ns.append(time.perf_counter_ns() - start_ns)
         assert values["rx_channels"] == 2
         assert min(took_ns) < READ_ALL_LIMIT_NS
+
+
+@in_private_network
+def test_the_audit_reads_offloads_and_the_kernels_words_about_pause_frames() -> None:
+    with veth_pair() as veth, closing(Ethtool()) as ethtool:
+        ethtool.set_features(veth.ifindex, {"tso": False, "gso": True})
+        told = device_settings("tx0")
+    assert (told["tso"], told["gso"], told["qdisc"]) == (False, True, "noqueue")
+    # a veth pair has no pause frames: ethtool says so, and the audit passes it on
+    assert isinstance(told["pause_rx"], CapabilityMissingError)
+    assert told["pause_rx"].errno == errno.EOPNOTSUPP
