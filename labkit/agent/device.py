@@ -121,7 +121,6 @@ class DeviceHost:
             peer=peer,
             peer_counters=sorted(self._stats.read(peer.ifindex)) if peer else [],
             settings=self._settings.current(),
-            private_sysfs=False,
             driver=self._driver,
             interrupts=len(device_interrupts(self._name)) or None,
             notes=self.recovered,

@@ -25,7 +25,7 @@ ReadSettings = Callable[[str], Mapping[str, Scalar | Exception]]
 
 
 def device_settings(device: str) -> dict[str, Scalar | Exception]:
-    """Settings of `device` that checks judge, read without privilege; an error stands where one was refused."""
+    """What checks judge of `device`, read without privilege; an error stands for what was refused."""
     found: dict[str, Scalar | Exception] = {}
 
     def keep(names: Iterable[str], read: Callable[[], Mapping[str, Scalar]]) -> None:
