@@ -179,7 +179,7 @@ def sysfs_of(network: int) -> Path:
     return Path(f"/proc/self/fd/{descriptor}")
 
 
-def _mount_private(proc: Path) -> None:
+def _mount_private(proc: Path = Path("/proc")) -> None:
     with step("mount(MS_PRIVATE | MS_REC) of /", proc):
         _mount(None, b"/", None, MS_REC | MS_PRIVATE)
 

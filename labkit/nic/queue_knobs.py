@@ -88,18 +88,24 @@ class FilesKnob:
 
 
 def queue_knobs(
-    name: str, *, sys: Path = queues.SYS, proc: Path = queues.PROC, interrupts: Sequence[int] | None = None
+    name: str,
+    *,
+    sys: Path = queues.SYS,
+    proc: Path = queues.PROC,
+    interrupts: Callable[[], Sequence[int]] = tuple,
 ) -> dict[str, Knob]:
     """Every knob whose files link `name` has below `sys` and `proc`.
 
     Parameters
     ----------
-    interrupts : sequence of int or None
-        Whose CPUs ``irq_affinity`` turns; None takes all that the device signals by message.
+    interrupts : callable
+        Tells whose CPUs ``irq_affinity`` turns.
     """
-    if interrupts is None:
-        interrupts = queues.device_interrupts(name, sys)
-    affinities = [queues.affinity_file(number, proc) for number in interrupts]
+
+    def affinities() -> list[Path]:
+        files = (queues.affinity_file(number, proc) for number in interrupts())
+        return [path for path in files if path.exists()]
+
     bql = "byte_queue_limits"
     of_queues: list[tuple[str, str, str, Form]] = [
         ("bql_limit_min", "tx", f"{bql}/limit_min", "number"),
@@ -111,7 +117,6 @@ def queue_knobs(
         ("napi_defer_hard_irqs", queues.device_file(name, "napi_defer_hard_irqs", sys), "number"),
         ("gro_flush_timeout_ns", queues.device_file(name, "gro_flush_timeout", sys), "number"),
         ("threaded", queues.device_file(name, "threaded", sys), "truth"),
-        ("irq_affinity", [path for path in affinities if path.exists()], "text"),
     ]
     knobs: dict[str, Knob] = {
         setting: FilesKnob(setting, partial(queues.queue_files, name, direction, file, sys), form, name)
@@ -119,4 +124,6 @@ def queue_knobs(
         if queues.queue_files(name, direction, file, sys)
     }
     knobs.update({setting: FilesKnob(setting, paths, form, name) for setting, paths, form in found if paths})
+    if affinities():
+        knobs["irq_affinity"] = FilesKnob("irq_affinity", affinities, "text", name)
     return knobs
