@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -33,7 +34,9 @@ def device_settings(device: str) -> dict[str, Scalar | Exception]:
             told = read()
             found.update({name: told.get(name) for name in names})
         except (LabError, OSError, NetlinkError) as refused:
-            found.update(dict.fromkeys(names, refused))
+            absent = isinstance(refused, LabError) and refused.errno == errno.EOPNOTSUPP
+            why = LabError(f"{device} does not tell it", errno=errno.EOPNOTSUPP) if absent else refused
+            found.update(dict.fromkeys(names, why))
 
     with closing(Links()) as links:
         index = links.index(device)

@@ -173,5 +173,4 @@ def test_the_audit_reads_offloads_and_the_kernels_words_about_pause_frames() -> 
         told = device_settings("tx0")
     assert (told["tso"], told["gso"], told["qdisc"]) == (False, True, "noqueue")
     # a veth pair has no pause frames: ethtool says so, and the audit passes it on
-    assert isinstance(told["pause_rx"], CapabilityMissingError)
-    assert told["pause_rx"].errno == errno.EOPNOTSUPP
+    assert "tx0 does not tell it [ENOTSUP" in str(told["pause_rx"])
