@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from labkit.agent.interrupts import DeviceInterrupts
 from labkit.agent.protocol import Opened, Reading
-from labkit.counters.interrupts import QueueInterrupts, parse_interrupts, queue_interrupts
 from labkit.drivers.choose import facts_of
 from labkit.errors import CapabilityMissingError, LabError
 from labkit.factors import Scalar
@@ -18,11 +18,10 @@ from labkit.linux.ethtool_ioctl import DriverInfo
 from labkit.linux.interfaces import HeldInterface, Interface
 from labkit.linux.link_stats import LinkStats
 from labkit.linux.links import LinkFacts, Links, driver_statistics
-from labkit.linux.machine import interrupts_text, softnet_dropped
+from labkit.linux.machine import softnet_dropped
 from labkit.linux.management import management_facts
 from labkit.linux.namespaces import network_inode
 from labkit.linux.processes import is_alive, owner_of
-from labkit.linux.queues import device_interrupts
 from labkit.nic.apply import SettingsHost
 from labkit.nic.ethtool_knobs import ask_for_absent, ethtool_knobs
 from labkit.nic.guard import change_list, check_interface
@@ -96,14 +95,17 @@ class DeviceHost:
         device = device_of(self._links, self._ethtool, name)
         self._has_standard = bool(self._ethtool.standard_statistics(device.ifindex))
         info = driver_of(self._ethtool, name)
-        self._driver, self._bus, self._facts = info.driver, info.bus, facts_of(info.driver)
+        self._driver, self._interrupts = info.driver, interrupts_of(info, self._device)
         self._lock = DeviceLock(folders.locks, device.netns_inode, device.ifindex)
         owner = owner_of(os.getpid())
         if owner is None:
             raise LabError("agent: /proc does not tell who this process is; is it mounted?")
         self._knobs = device_knobs(self._links, self._ethtool, self._device)
         journal = FileJournal(folders.journal, device, owner)
-        self._settings = SettingsHost(name, self._knobs, journal, lambda: self.link(WIRE).carrier)
+        absent = {} if "irq_affinity" in self._knobs else {"irq_affinity": self._interrupts.why_none()}
+        self._settings = SettingsHost(
+            name, self._knobs, journal, lambda: self.link(WIRE).carrier, absent=absent
+        )
         self._look_only = look_only
         if look_only:
             left = [entry for each in journal.leftovers(is_alive) for entry in each.entries()]
@@ -123,9 +125,8 @@ class DeviceHost:
             peer=peer,
             peer_counters=sorted(self._stats.read(peer.ifindex)) if peer else [],
             settings=self._settings.current(),
-            private_sysfs=False,
             driver=self._driver,
-            interrupts=len(device_interrupts(self._device.name)) or None,
+            interrupts=len(self._interrupts.turnable()) or None,
             notes=self.recovered,
         )
 
@@ -153,7 +154,7 @@ class DeviceHost:
             qdisc_queued=qdisc.queued,
             softnet_dropped=softnet_dropped(),
             statistics=[*driver_statistics(self._device.name), *self._standard_statistics().items()],
-            interrupts=None if (queues := self._queues()) is None else sum(queue.total for queue in queues),
+            interrupts=self._interrupts.total(),
         )
 
     def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:
@@ -199,19 +200,6 @@ class DeviceHost:
         """Counters that mean the same in every driver; not asked again of a driver that has none."""
         return self._ethtool.standard_statistics(self._device.ifindex) if self._has_standard else {}
 
-    def _queues(self) -> tuple[QueueInterrupts, ...] | None:
-        """Interrupts of each queue since they were requested; None when no line names them."""
-        text = interrupts_text()
-        if text is None:
-            return None
-        bus, patterns = self._bus, self._facts.interrupt_names
-        try:
-            return queue_interrupts(
-                parse_interrupts(text), device=self._device.name, pci=bus, bus=bus, patterns=patterns
-            )
-        except LabError:
-            return None
-
     def _check_known(self, settings: Mapping[str, Scalar]) -> None:
         """Refuse what ethtool does not have here, in the kernel's words."""
         absent = [name for name in settings if name not in self._knobs]
@@ -227,11 +215,11 @@ class DeviceHost:
 
 def device_knobs(links: Links, ethtool: Ethtool, interface: Interface) -> dict[str, Knob]:
     """Everything that can be turned on a device and about it, in the order in which it is written."""
-    facts = facts_of(driver_of(ethtool, interface.name).driver)
+    info = driver_of(ethtool, interface.name)
     return {
-        **ethtool_knobs(ethtool, interface, facts),
+        **ethtool_knobs(ethtool, interface, facts_of(info.driver)),
         **link_knobs(links, interface),
-        **queue_knobs(interface),
+        **queue_knobs(interface, interrupts=interrupts_of(info, interface).turnable),
         **sysctl_knobs(),
     }
 
@@ -242,6 +230,11 @@ def driver_of(ethtool: Ethtool, name: str) -> DriverInfo:
         return ethtool.driver_info(name)
     except CapabilityMissingError:
         return DriverInfo(driver="", version=None, firmware=None, bus=None)
+
+
+def interrupts_of(info: DriverInfo, interface: Interface) -> DeviceInterrupts:
+    """Interrupts of the queues of `interface`, whose driver says `info` of itself."""
+    return DeviceInterrupts(interface, info.bus, facts_of(info.driver).interrupt_names)
 
 
 def device_of(links: Links, ethtool: Ethtool, name: str) -> Device:

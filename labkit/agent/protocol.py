@@ -137,14 +137,21 @@ class Welcome(Message, frozen=True, kw_only=True):
 
 
 class Opened(Message, frozen=True, kw_only=True):
-    """Agent: state of the rig; `interrupts` is how many `irq_affinity` turns, None where there is none."""
+    """Agent: state of the rig.
+
+    Attributes
+    ----------
+    interrupts : int or None
+        How many `irq_affinity` turns, None where there is none.
+    notes : list of str
+        What people should know: settings put back when it was opened, and what this place lacks.
+    """
 
     privilege: Privilege
     link: LinkFacts
     peer: LinkFacts | None
     peer_counters: list[str]
     settings: dict[str, Scalar]
-    private_sysfs: bool
     driver: str | None
     interrupts: int | None
     notes: list[str]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from labkit.agent.protocol import Opened, Reading
 from labkit.drivers.virtual import VETH as VETH_FACTS
-from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
+from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError, errno_name
 from labkit.factors import Scalar
 from labkit.linux import namespaces
 from labkit.linux.ethtool import Ethtool
@@ -58,14 +59,17 @@ class VethHost:
         with namespaces.inside(self._peer_network):
             self._peer_links, self._peer_stats, self._peer_ethtool = Links(), LinkStats(), Ethtool()
         self._links, self._stats, self._ethtool = Links(), LinkStats(), Ethtool()
-        self._peer_sysfs = namespaces.sysfs_of(self._peer_network)
-        self.private_sysfs = namespaces.mount_sysfs()
+        self._peer_sysfs, self._absent = self._find_sysfs()
         self._senders: list[End] = []
         self._ends: list[End] = []
         self._knobs: dict[str, Knob] = knobs_of_ends(self._senders, self._ends)
         # nothing outlives this process, so memory is journal enough
         self._settings = SettingsHost(
-            SENDER, self._knobs, MemoryJournal(), lambda: self._links.facts(SENDER).carrier
+            SENDER,
+            self._knobs,
+            MemoryJournal(),
+            lambda: self._links.facts(SENDER).carrier,
+            absent=self._absent,
         )
         self._indices: dict[str, int] = {}
 
@@ -84,7 +88,8 @@ class VethHost:
             self._links.add_veth(SENDER, SENDER_MAC, PEER, PEER_MAC, self._peer_network)
         except SettingRefusedError as refused:
             if refused.errno == errno.EPERM and self.privilege == "userns":
-                raise namespaces.user_namespaces_forbidden(refused.errno) from refused
+                what = "making a veth pair (RTM_NEWLINK)"
+                raise namespaces.step_refused(what, refused.errno) from refused
             raise _no_module("veth", refused) from refused
         self._indices = {SENDER: self._links.index(SENDER), PEER: self._peer_links.index(PEER)}
         here, there = (NamedInterface(name, ifindex) for name, ifindex in self._indices.items())
@@ -110,10 +115,9 @@ class VethHost:
             peer=self._peer_links.facts(PEER) if device == SENDER else None,
             peer_counters=sorted(self._peer_stats.read(self._indices[PEER])) if device == SENDER else [],
             settings=self._settings.current(),
-            private_sysfs=self.private_sysfs,
             driver="veth",
             interrupts=None,
-            notes=[],
+            notes=[f"veth rig: no {', '.join(self._absent)}: {why}" for why in set(self._absent.values())],
         )
 
     def link(self, sink: str) -> LinkFacts:
@@ -192,6 +196,15 @@ class VethHost:
         netlink = (self._links, self._stats, self._ethtool)
         for closable in (*netlink, self._peer_links, self._peer_stats, self._peer_ethtool):
             closable.close()
+
+    def _find_sysfs(self) -> tuple[Path | None, dict[str, str]]:
+        """The peer's sysfs; without one, the settings that the rig then lacks, with the reason."""
+        try:
+            return namespaces.sysfs_of(self._peer_network), {}
+        except OSError as refused:
+            kernel = f"{errno_name(refused.errno or 0)}: {refused.strerror}"
+            why = f"mounting a sysfs of the receiving end is refused [{kernel}], as in a container"
+            return None, dict.fromkeys(PEER_NAPI, f"{why}; all else works without it")
 
     def _wait_operational(self, *, yes: bool) -> None:
         """Wait until the kernel has acted on the carrier: before, frames are lost without a count."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import TypeAlias
 
 from labkit.errors import (
@@ -48,6 +49,8 @@ class SettingsHost:
         Where originals are kept until they are back.
     carrier : callable
         Whether the link has carrier now.
+    absent : mapping of str to str
+        Why the device has no knob of that name here, where that is known.
     carrier_within_s, settled_after_s : float
         Longest wait for the carrier after a reset, and how long it has to stay.
     monotonic, sleep : callable
@@ -61,6 +64,7 @@ class SettingsHost:
         journal: Journal,
         carrier: Callable[[], bool],
         *,
+        absent: Mapping[str, str] = MappingProxyType({}),
         carrier_within_s: float = CARRIER_WITHIN_S,
         settled_after_s: float = SETTLED_AFTER_S,
         monotonic: Callable[[], float] = time.monotonic,
@@ -69,7 +73,7 @@ class SettingsHost:
         self._where = where
         self._knobs = knobs
         self._journal = journal
-        self._carrier = carrier
+        self._carrier, self._absent = carrier, absent
         self._carrier_within_s, self._settled_after_s = carrier_within_s, settled_after_s
         self._monotonic, self._sleep = monotonic, sleep
         self.level = 0
@@ -152,7 +156,8 @@ class SettingsHost:
         for name in asked:
             if self._knob_of(name) is None:
                 has = listed(tuple(self.current()))
-                raise CapabilityMissingError(f"{self._where} has no setting '{name}' (it has {has})")
+                why = f": {self._absent[name]}" if name in self._absent else ""
+                raise CapabilityMissingError(f"{self._where} has no setting '{name}'{why} (it has {has})")
         return asked
 
     def _knob_of(self, name: str) -> Knob | None:

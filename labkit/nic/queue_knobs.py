@@ -93,20 +93,16 @@ def queue_knobs(
     *,
     sys: Path = queues.SYS,
     proc: Path = queues.PROC,
-    interrupts: Sequence[int] | None = None,
+    interrupts: Callable[[], Sequence[int]] = tuple,
 ) -> dict[str, Knob]:
     """Every knob whose files the interface has below `sys` and `proc`.
 
     Parameters
     ----------
-    interrupts : sequence of int or None
-        Whose CPUs ``irq_affinity`` turns; None takes all that the device signals by message.
+    interrupts : callable
+        Tells whose CPUs ``irq_affinity`` turns.
     """
     name = interface.name
-    if interrupts is None:
-        interrupts = queues.device_interrupts(name, sys)
-    files = [queues.affinity_file(number, proc) for number in interrupts]
-    affinities = [path for path in files if path.exists()]
 
     def of_device(file: str) -> Sequence[Path]:
         return [queues.device_file(interface.name, file, sys)]
@@ -115,8 +111,8 @@ def queue_knobs(
         return queues.queue_files(interface.name, direction, file, sys)
 
     def of_interrupts() -> Sequence[Path]:
-        # numbers of a device that has gone may be another's: its name is asked for first
-        return affinities if interface.name else ()
+        files = (queues.affinity_file(number, proc) for number in interrupts())
+        return [path for path in files if path.exists()]
 
     bql = "byte_queue_limits"
     found: list[tuple[str, Callable[[], Sequence[Path]], Form]] = [

@@ -44,12 +44,18 @@ class AgentRig(OpenRig):
         Settings that were asked for when it was opened.
     sink : str
         Where frames end unless the workload says otherwise.
+
+    Attributes
+    ----------
+    notes : tuple of str
+        What people should know of it: settings put back when it was opened, and what this place lacks.
     """
 
     def __init__(
         self, info: RigInfo, client: AgentClient, opened: Opened, *, asked: dict[str, Scalar], sink: str
     ) -> None:
         self._info = info
+        self.notes = tuple(opened.notes)
         self._client = client
         self._privilege = opened.privilege
         self._asked = asked

@@ -86,7 +86,6 @@ class DeviceRig(AgentRig):
             factors=tuple(opened.settings),
         )
         self._facts = facts_of(opened.driver or "")
-        self.notes = tuple(opened.notes)
         self._interrupts = opened.interrupts
         self._look_only = look_only
         super().__init__(info, client, opened, asked={}, sink=PORT if port else WIRE)

@@ -12,11 +12,12 @@ from contextlib import closing, contextmanager
 import pytest
 from pyroute2 import IPRoute
 
+from labkit.audit.run import device_settings
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.interfaces import NamedInterface
 from labkit.nic.ethtool_knobs import ask_for_absent, ethtool_knobs
-from tests.network.private import in_private_network
+from tests.network.private import in_private_network, veth_pair
 
 pytestmark = pytest.mark.network
 TUNSETIFF = 0x400454CA
@@ -171,3 +172,13 @@ def test_device_without_standard_statistics_has_none_and_a_missing_one_is_told()
             ethtool.standard_statistics(999)
         with pytest.raises(LabError, match="no such device"):
             ethtool.coalesce_by_queue(999)
+
+
+@in_private_network
+def test_the_audit_reads_offloads_and_the_kernels_words_about_pause_frames() -> None:
+    with veth_pair() as veth, closing(Ethtool()) as ethtool:
+        ethtool.set_features(veth.ifindex, {"tso": False, "gso": True})
+        told = device_settings("tx0")
+    assert (told["tso"], told["gso"], told["qdisc"]) == (False, True, "noqueue")
+    # a veth pair has no pause frames: ethtool says so, and the audit passes it on
+    assert "tx0 does not tell it [ENOTSUP" in str(told["pause_rx"])

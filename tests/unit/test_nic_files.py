@@ -20,7 +20,7 @@ ETH7 = NamedInterface("eth7", 7)
 @pytest.fixture
 def sys(tmp_path: Path) -> Path:
     device = tmp_path / "sys/class/net/eth7"
-    files = {"gro_flush_timeout": "0", "napi_defer_hard_irqs": "0", "threaded": "0", "device/msi_irqs/30": ""}
+    files = {"gro_flush_timeout": "0", "napi_defer_hard_irqs": "0", "threaded": "0"}
     for queue in range(11):
         files[f"queues/tx-{queue}/byte_queue_limits/limit_min"] = "0"
         files[f"queues/tx-{queue}/byte_queue_limits/limit_max"] = "1879048192"
@@ -35,7 +35,8 @@ def sys(tmp_path: Path) -> Path:
 
 
 def test_every_file_is_a_setting_by_its_name(sys: Path) -> None:
-    assert values_of(queue_knobs(ETH7, sys=sys, proc=sys.parent / "proc")) == {
+    knobs = queue_knobs(ETH7, sys=sys, proc=sys.parent / "proc", interrupts=lambda: [30])
+    assert values_of(knobs) == {
         "bql_limit_min": 0,
         "bql_limit_max": 1879048192,
         "napi_defer_hard_irqs": 0,
@@ -56,6 +57,19 @@ def test_absent_file_is_no_knob_and_one_that_went_reads_none(sys: Path) -> None:
         knob.write(True)
     assert told.value.errno == errno.ENOENT
     assert not (sys / "class/net/eth7/threaded").exists()
+
+
+def test_interrupts_that_came_with_other_numbers_are_turned(sys: Path) -> None:
+    numbers, proc = [30], sys.parent / "proc"
+    knob = queue_knobs(ETH7, sys=sys, proc=proc, interrupts=lambda: numbers)["irq_affinity"]
+    numbers[:] = [41]
+    (proc / "irq/41").mkdir()
+    (proc / "irq/41/smp_affinity_list").write_text("0-3\n")
+    knob.write("1")
+    assert read_word(proc / "irq/41/smp_affinity_list") == "1"
+    assert read_word(proc / "irq/30/smp_affinity_list") == "0-1"
+    numbers.clear()
+    assert knob.read() is None
 
 
 @pytest.mark.parametrize(
