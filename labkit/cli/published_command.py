@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import click
+import msgspec
 
-from labkit.cli import rooms, show
+from labkit.cli import show
 from labkit.cli.options import as_json as json_option
 from labkit.cli.options import examples
 from labkit.errors import WorkloadError
@@ -29,12 +30,7 @@ def command(table_name: str | None, check: bool, as_json: bool) -> None:
 
     Without a table's name: which tables there are.
     """
-    if check:
-        rows = _compared(table_name)
-    elif table_name is None:
-        rows = [{"table": name, "about": about} for name, about in rooms.published_tables().items()]
-    else:
-        rows = rooms.published_rows(table_name)
+    rows = _compared(table_name) if check else _published(table_name)
     if as_json:
         show.print_json(rows)
         return
@@ -44,9 +40,21 @@ def command(table_name: str | None, check: bool, as_json: bool) -> None:
         click.echo(f"{len(rows)} points, error in percent, largest {worst:.3f}")
 
 
+def _published(table_name: str | None) -> list[dict[str, Any]]:
+    """Rows of one published table in the order printed; without a name each table and what is in it."""
+    from labkit.results.published import TABLES, published_table
+
+    if table_name is None:
+        about = {name: (row.__doc__ or "").strip().splitlines()[0] for name, row in TABLES.items()}
+        return [{"table": name, "about": line} for name, line in about.items()]
+    return [msgspec.to_builtins(row) for row in published_table(table_name)]
+
+
 def _compared(table_name: str | None) -> list[dict[str, Any]]:
     """Points of the compared table, of one part of it where `table_name` is a part's name."""
-    points = rooms.compared_points()
+    from labkit.experiment.published import compare_published
+
+    points = [point.as_json() for point in compare_published()]
     parts = list(dict.fromkeys(point["table"] for point in points))
     if table_name in {None, COMPARED}:
         return points

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from labkit.errors import CapabilityMissingError, WorkloadError, listed
-from labkit.records import ENGINE_NAMES, SETTING_NAMES, SINK_NAMES, RigInfo
+from labkit.factors import ENGINE_NAMES, SETTING_NAMES, SINK_NAMES
+from labkit.records import RigInfo
 
 SIM_TITLES: Final = {
     "ixgbe": "simulated Intel 82599, kernel of 2014 with the first pktgen patches (v1-followup)",

@@ -285,3 +285,7 @@ def test_simulating_needs_no_agent_and_no_heavy_library() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True
     )
     assert done.stdout.strip() == "set()"
+
+
+def test_rig_is_two_lines_in_a_cell(sim: SimulatedRig) -> None:
+    assert repr(sim) == f"<rig sim:ixgbe: engines pktgen; 2 settings\n {sim.info.title}>"
