@@ -26,6 +26,8 @@ void check_run(const Config& config) {
 
 void check_card(const Config& config) {
     check(config.tx_ring <= kMost && config.rx_ring <= kMost, "a ring has at most 2^20 descriptors");
+    check(config.lanes * (std::uint64_t{config.tx_ring} + config.rx_ring + config.window) <= 1U << 24,
+          "the rings and windows of all lanes have at most 2^24 places");
     check(config.rx_ring > 0, "the receive ring must have a descriptor");
     check(config.stop_descriptors > 0 && config.stop_descriptors <= config.wake_descriptors &&
               config.wake_descriptors < config.tx_ring,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter
 from typing import Any
@@ -21,7 +22,10 @@ Fields = dict[str, Any]
 
 
 def ns(low: float, high: float) -> st.SearchStrategy[int]:
-    return st.integers(round(low * NS), round(high * NS))
+    """Times, half of them whole steps of 50 ns, so that things happen at the same time."""
+    step = 50 * NS
+    whole = st.integers(math.ceil(low * NS / step), max(1, round(high * NS)) // step).map(lambda n: n * step)
+    return st.one_of(st.integers(round(low * NS), round(high * NS)), *([whole] if high >= 100 else []))
 
 
 def moderations(*kinds: _native.SimModeration) -> st.SearchStrategy[tuple[Any, int, int]]:
@@ -193,3 +197,8 @@ def test_loop_counts_what_its_twin_counts(feature: str) -> None:
 @given(everything())
 def test_loop_counts_what_its_twin_counts_with_anything_on(drawn: Fields) -> None:
     assert_same(drawn)
+
+
+def test_frame_that_comes_as_the_full_ring_is_looked_at_is_missed() -> None:
+    every_100_ns = {"sends": False, "rx_ring": 1, "arrival_gap": 100 * NS, "receive": 200 * NS}
+    assert_same(every_100_ns | {"duration": 100 * US})
