@@ -45,12 +45,12 @@ void Lane<kEverything>::send_plainly(Ps end) {
         config_.count == 0 ? ~std::uint64_t{0} : config_.count - count(Count::kSent);
     const Ps wire_ps = config_.wire, fetch = config_.fetch, frame = config_.packet;
     const Ps fixed = config_.burst_ps + config_.doorbell;
-    Ps now = now_, wire = shared_.wire_free;
+    const std::uint64_t most = config_.burst, all = std::min(ring_.free_slots(), count_left);
+    Ps now = now_, wire = shared_.wire_free, pause = std::min(end, interrupt_at_);
     std::uint64_t sent = 0, bursts = 0;
     double waiting = 0;
-    while (now < end && now < interrupt_at_ && sent < count_left && !stopped_) {
-        const std::uint64_t frames =
-            std::min({std::uint64_t{config_.burst}, ring_.free_slots(), count_left - sent});
+    while (now < pause && sent < all) {
+        const std::uint64_t frames = std::min(most, all - sent);
         now += fixed + static_cast<Ps>(frames) * frame;
         sent += frames;
         ++bursts;
@@ -64,9 +64,12 @@ void Lane<kEverything>::send_plainly(Ps end) {
             ring_.post(wire);
             waiting += static_cast<double>(wire - now);
         }
-        stopped_ = ring_.free_slots() == 0;
-        if (interrupt_at_ == kNever) look_for_interrupt();
+        if (pause == end && interrupt_at_ == kNever) {
+            look_for_interrupt();
+            pause = std::min(end, interrupt_at_);
+        }
     }
+    stopped_ = ring_.free_slots() == 0;
     now_ = now;
     shared_.wire_free = wire;
     waiting_ps_ += waiting;
@@ -102,7 +105,7 @@ std::uint64_t Lane<kEverything>::frames_allowed() const {
         frames = std::min<std::uint64_t>(frames, config_.window - in_window_);
         if (config_.small_queue > 0) frames = std::min(frames, config_.small_queue - ring_.in_flight());
     }
-    if (stack_heeded()) frames = std::min(frames, dql_.room(config_.frame_bytes));
+    if (frames > 1 && stack_heeded()) frames = std::min(frames, dql_.room(config_.frame_bytes));
     return config_.gap > 0 ? 1 : frames;
 }
 

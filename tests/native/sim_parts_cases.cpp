@@ -1,5 +1,6 @@
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
 
 #include "harness.h"
 #include "histogram.h"
@@ -155,4 +156,5 @@ CASE(histogram_bucket_holds_its_values_and_is_a_sixteenth_wide) {
     for (std::size_t bucket = 0; bucket < Histogram::kBuckets; ++bucket) {
         EQUAL(Histogram::bucket(Histogram::floor(bucket)), bucket);
     }
+    THROWS(std::out_of_range, Histogram::floor(Histogram::kBuckets));
 }
