@@ -49,6 +49,7 @@ class Lane {
     void send(Ps limit);
     std::uint64_t frames_allowed() const;
     void burst(std::uint64_t frames);
+    void work(Ps takes);
     void post(std::uint64_t frames);
     void stop();
     void before_burst(std::uint64_t frames);

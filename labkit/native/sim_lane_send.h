@@ -84,7 +84,7 @@ std::uint64_t Lane<kEverything>::frames_allowed() const {
     if (config_.count != 0) frames = std::min(frames, config_.count - count(Count::kSent));
     if (kEverything) {
         if (config_.window > 0) frames = std::min<std::uint64_t>(frames, config_.window - in_window_);
-        if (config_.gap > 0 || config_.bql_stops) frames = 1;
+        if (config_.gap > 0) frames = 1;
     }
     return frames;
 }
@@ -92,10 +92,24 @@ std::uint64_t Lane<kEverything>::frames_allowed() const {
 template <bool kEverything>
 void Lane<kEverything>::burst(std::uint64_t frames) {
     if (kEverything) before_burst(frames);
-    now_ += config_.burst_ps + static_cast<Ps>(frames) * config_.packet;
+    work(config_.burst_ps + static_cast<Ps>(frames) * config_.packet);
     at(Count::kSent) += frames;
     post(frames);
     if (kEverything) after_burst(frames);
+}
+
+// The sender's own work. A TCP segment takes longer than many an interrupt is away, so that one does not wait
+// for it; pktgen's frame is too short for that to matter.
+template <bool kEverything>
+void Lane<kEverything>::work(Ps takes) {
+    Ps end = now_ + takes;
+    while (kEverything && config_.window > 0 && interrupt_at_ < end) {
+        const Ps left = end - std::max(now_, interrupt_at_);
+        now_ = end - left;
+        interrupt();
+        end = now_ + left;
+    }
+    now_ = end;
 }
 
 // Rings the doorbell for `frames` descriptors: the card fetches them, and each leaves behind the one before.
@@ -103,6 +117,7 @@ template <bool kEverything>
 void Lane<kEverything>::post(std::uint64_t frames) {
     now_ += config_.doorbell;
     ++at(Count::kBursts);
+    if (kEverything && config_.injects) return;
     Ps wire = std::max(shared_.wire_free, now_ + config_.fetch);
     for (std::uint64_t sent = 0; sent < frames; ++sent) {
         wire += config_.wire;
@@ -160,7 +175,8 @@ void Lane<kEverything>::acknowledge(std::uint64_t frames) {
     for (std::uint64_t left = frames; left > 0; --left) {
         if (++since_ack_ < config_.ack_every) continue;
         since_ack_ = 0;
-        rx_.push(shared_.wire_free - static_cast<Ps>(left - 1) * config_.wire + config_.ack_delay);
+        const Ps last_bit = shared_.wire_free - static_cast<Ps>(left - 1) * config_.wire;
+        rx_.push_late(last_bit + config_.ack_delay, config_.ack_jitter);
     }
 }
 
@@ -168,7 +184,7 @@ void Lane<kEverything>::acknowledge(std::uint64_t frames) {
 template <bool kEverything>
 void Lane<kEverything>::refuse_or_queue() {
     before_burst(1);
-    now_ += config_.packet;
+    work(config_.packet);
     due_ += config_.gap;
     if (config_.when_full == WhenFull::kRefuse) {
         ++at(Count::kRefused);
@@ -177,6 +193,7 @@ void Lane<kEverything>::refuse_or_queue() {
     ++at(Count::kSent);
     ++queue_;
     if (config_.window > 0) ++in_window_;
+    drain_queue();  // an interrupt may have made room meanwhile
 }
 
 template <bool kEverything>
