@@ -13,6 +13,7 @@ from labkit.records import RigInfo, Scalar, Traffic, Trial, Workload
 from labkit.rigs.base import Rig
 
 if TYPE_CHECKING:
+    from labkit.experiment.published import PublishedPoint
     from labkit.experiment.sweep import Sweep
     from labkit.nic.put_back import PutBack
 
@@ -94,8 +95,32 @@ def published_rows(table: str) -> list[dict[str, Any]]:
     return [msgspec.to_builtins(row) for row in published_table(table)]
 
 
-def compared_points() -> list[dict[str, Any]]:
-    """Points that the simulated NIC is compared with, each beside the lab's own number."""
-    from labkit.experiment.published import compare_published
+def published_points() -> list[PublishedPoint]:
+    """Every published figure beside the lab's own."""
+    from labkit.experiment.published import published_points
 
-    return [point.as_json() for point in compare_published()]
+    return published_points()
+
+
+def published_summary(points: Sequence[PublishedPoint]) -> list[dict[str, Any]]:
+    """Median and worst error by table, predicted points apart from fitted ones."""
+    from labkit.experiment.published import table_errors
+
+    return [msgspec.to_builtins(errors) for errors in table_errors(points)]
+
+
+def unexplained(points: Sequence[PublishedPoint]) -> list[str]:
+    """What stays unexplained, a line each, and what each hypothesis would make of it."""
+    from labkit.experiment.unexplained import unexplained
+
+    return [found.as_text() for found in unexplained(points)]
+
+
+def store_published(table: str) -> tuple[int, str]:
+    """Number of the sweep as which a published table now stands in the store, and the store's place."""
+    from labkit.paths import store_url
+    from labkit.results.published_results import store_published
+    from labkit.results.store import Store
+
+    store = Store(store_url())
+    return store_published(store, table), store.place
