@@ -146,16 +146,16 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     sink: str | None
     frame_bytes: int
     batch: int | None
-    duration_s: float
+    duration_s: float | None
     rate_pps: float | None
-    elapsed_ns: int
+    elapsed_ns: int | None
     cpu_ns: int | None
     pps: float | None
     ns_per_packet: float | None
-    engine_sent: int
-    engine_refused: int
+    engine_sent: int | None
+    engine_refused: int | None
     refused_by_errno: dict[str, int]
-    partial_returns: int
+    partial_returns: int | None
     segments_sent: int | None
     qdisc_dropped: int | None
     device_sent: int | None

@@ -55,7 +55,7 @@ def trial_text(trial: Trial) -> str:
     lines = [
         ", ".join(parts),
         f"  {number(trial.pps)} pps, {number(trial.ns_per_packet, 1)} ns/packet "
-        f"over {ns_to_seconds(trial.elapsed_ns):.3f} s{_asked_rate(trial)}",
+        f"over {_seconds(trial.elapsed_ns)}{_asked_rate(trial)}",
         "  " + "   ".join(f"{name} {number(count)}" for name, count in counts),
         f"  {_agreement(trial)}",
         f"  limiter: {trial.limiter or 'none proven'}; marks: {', '.join(trial.marks) or 'none'}",
@@ -64,6 +64,10 @@ def trial_text(trial: Trial) -> str:
     if trial.settings_accepted:
         lines.append(f"  settings: {_settings_text(trial)}")
     return "\n".join(lines)
+
+
+def _seconds(elapsed_ns: int | None) -> str:
+    return "an untold time" if elapsed_ns is None else f"{ns_to_seconds(elapsed_ns):.3f} s"
 
 
 def _settings_text(trial: Trial) -> str:

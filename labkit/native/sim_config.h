@@ -76,6 +76,7 @@ struct Config {
 
     // sender
     bool sends = true;
+    bool injects = false;  // frames go up this CPU's receive path instead: no ring, wire or interrupt
     WhenFull when_full = WhenFull::kSpin;
     std::uint32_t queue_limit = 0;  // kQueue: frames that wait above the ring
     Ps gap = 0;              // pacing: between the due times of two frames, then never in bursts; 0: none
@@ -97,6 +98,7 @@ struct Config {
     std::uint32_t window = 0;  // 0: not a TCP stream
     std::uint32_t ack_every = 2;
     Ps ack_delay = 0;               // last bit of the segment to first bit of its acknowledgement
+    Ps ack_jitter = 0;              // and up to so much more, evenly drawn
     std::uint32_t small_queue = 0;  // segments between stack and wire (tcp_limit_output_bytes); 0: no limit
 };
 

@@ -53,6 +53,7 @@ class Lane {
     void send_plainly(Ps end);
     std::uint64_t frames_allowed() const;
     void burst(std::uint64_t frames);
+    void work(Ps takes);
     void post();
     void before_burst(std::uint64_t frames);
     void wait(Ps limit);

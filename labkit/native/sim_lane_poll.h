@@ -67,14 +67,15 @@ void Lane<kEverything>::poll() {
 }
 
 // Frames cleaned by one poll; `before` were cleaned since the interrupt. What is cleaned at once beyond the
-// cache's size has been evicted since it was sent.
+// cache's size has been evicted since it was sent. A poll finds what had been written back when it began: it
+// follows the card's write-backs closer than those arrive.
 template <bool kEverything>
 std::uint64_t Lane<kEverything>::poll_tx(std::uint64_t before) {
     std::uint64_t cleaned = 0;
     Ps now = now_;
     double uncleaned = 0;
     const std::uint64_t in_cache = config_.cached > before ? config_.cached - before : 0;
-    while (cleaned < config_.clean_limit && ring_.finished(now)) {
+    while (cleaned < config_.clean_limit && ring_.finished(now_)) {
         now += config_.clean + (cleaned < in_cache ? 0 : config_.cache_miss);
         uncleaned += static_cast<double>(now - ring_.take());
         ++cleaned;

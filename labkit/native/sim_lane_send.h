@@ -112,12 +112,27 @@ std::uint64_t Lane<kEverything>::frames_allowed() const {
 template <bool kEverything>
 void Lane<kEverything>::burst(std::uint64_t frames) {
     before_burst(frames);
-    now_ += config_.burst_ps + static_cast<Ps>(frames) * config_.packet + config_.doorbell;
+    work(config_.burst_ps + static_cast<Ps>(frames) * config_.packet + config_.doorbell);
     at(Count::kSent) += frames;
     ++at(Count::kBursts);
     due_ += static_cast<Ps>(frames) * config_.gap;
     if (config_.window > 0) in_window_ += frames;
-    posting_ = frames;
+    if (!config_.injects) posting_ = frames;
+}
+
+// The sender's own work. A TCP segment takes longer than many an interrupt is away, so that one does not wait
+// for it; pktgen's frame is too short for that to matter.
+template <bool kEverything>
+void Lane<kEverything>::work(Ps takes) {
+    Ps end = now_ + takes;
+    while (config_.window > 0 && interrupt_at_ < end) {
+        const Ps left = end - std::max(now_, interrupt_at_);
+        now_ = end - left;
+        interrupt();
+        while (polling_) poll();
+        end = now_ + left;
+    }
+    now_ = end;
 }
 
 // The doorbell rings: the card fetches the frames, and each leaves behind the one before, whichever lane's
@@ -175,7 +190,8 @@ void Lane<kEverything>::acknowledge(std::uint64_t frames) {
     for (std::uint64_t left = frames; left > 0; --left) {
         if (++since_ack_ < config_.ack_every) continue;
         since_ack_ = 0;
-        rx_.push(shared_.wire_free - static_cast<Ps>(left - 1) * config_.wire + config_.ack_delay);
+        const Ps last_bit = shared_.wire_free - static_cast<Ps>(left - 1) * config_.wire;
+        rx_.push_late(last_bit + config_.ack_delay, config_.ack_jitter);
     }
 }
 
@@ -183,7 +199,7 @@ void Lane<kEverything>::acknowledge(std::uint64_t frames) {
 template <bool kEverything>
 void Lane<kEverything>::refuse_or_queue() {
     before_burst(1);
-    now_ += config_.packet;
+    work(config_.packet);
     due_ += config_.gap;
     if (config_.when_full == WhenFull::kRefuse) {
         ++at(Count::kRefused);

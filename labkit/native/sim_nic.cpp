@@ -55,8 +55,8 @@ void check(const Config& config) {
     for (const Ps cost :
          {config.fetch, config.packet, config.burst_ps, config.call_ps, config.doorbell, config.clean,
           config.interrupt, config.repoll, config.cache_miss, config.shared_line, config.locked_stall,
-          config.gap, config.arrival_gap, config.receive, config.ack_delay, config.tx_moderation.period,
-          config.rx_moderation.period}) {
+          config.gap, config.arrival_gap, config.receive, config.ack_delay, config.ack_jitter,
+          config.tx_moderation.period, config.rx_moderation.period}) {
         check(cost >= 0 && cost <= kLongestCost, "a cost or gap must be 0 to 1 s");
     }
     // A loop in which nothing takes time would not end.
@@ -130,9 +130,9 @@ Report run(const Config& config) {
 }  // namespace
 
 bool needs_everything(const Config& config) {
-    return config.lanes > 1 || !config.sends || config.when_full != WhenFull::kSpin || config.gap > 0 ||
-           config.bql || config.arrival_gap > 0 || config.window > 0 || config.call_ps > 0 ||
-           config.locked_stall > 0 || config.tx_moderation.kind == Moderation::kHoldOff;
+    return config.lanes > 1 || !config.sends || config.injects || config.when_full != WhenFull::kSpin ||
+           config.gap > 0 || config.bql || config.arrival_gap > 0 || config.window > 0 ||
+           config.call_ps > 0 || config.locked_stall > 0 || config.tx_moderation.kind == Moderation::kHoldOff;
 }
 
 Report simulate(const Config& config) {

@@ -51,7 +51,7 @@ class SimulatedRig(OpenRig):
     @property
     def info(self) -> RigInfo:
         """Name, engines, sinks and factors."""
-        return catalog.simulated(self.profile.name)
+        return catalog.simulated(self.profile)
 
     @property
     def driver(self) -> DriverFacts:

@@ -103,8 +103,8 @@ class Lane:
         self._look(cleaned=True)
 
     def _clean(self) -> int:
-        cleaned = 0
-        while cleaned < self.config.clean_limit and self._oldest_is_written_back():
+        cleaned, began = 0, self.now
+        while cleaned < self.config.clean_limit and self._oldest_is_written_back(began):
             self.now += self.config.clean
             if self.work["tx"] + cleaned >= self.config.cached:
                 self.now += self.config.cache_miss
@@ -121,13 +121,13 @@ class Lane:
                 self.counts["restarts"] += 1
         return cleaned
 
-    def _oldest_is_written_back(self) -> bool:
+    def _oldest_is_written_back(self, at: int) -> bool:
         """The card writes a batch of descriptors back when its last one is done."""
         if not self.ring:
             return False
         size = self.config.write_back
         batch = [frame for frame in self.ring if frame.number // size == self.ring[0].number // size]
-        if batch[-1].number % size == size - 1 and batch[-1].done <= self.now:
+        if batch[-1].number % size == size - 1 and batch[-1].done <= at:
             for frame in batch:
                 frame.written_back = True
         return self.ring[0].written_back
@@ -159,7 +159,9 @@ class Lane:
             self.ended = self.carrier_lost = True
         elif self.queued and not self._closed():
             self.queued -= 1
-            self._pay_doorbell(1)
+            self.now += config.burst_ps + config.doorbell
+            self.counts["bursts"] += 1
+            self.posting = 1
         elif (shut := self._shut()) is not None:
             reason, until = shut
             self._wait(reason, end, interrupt_at, until)
@@ -196,20 +198,33 @@ class Lane:
         self.now = until
 
     def _burst(self) -> None:
-        """Frames under one doorbell: taken one by one until something says no."""
+        """Frames under one doorbell: as many as nothing says no to."""
         config = self.config
         self._begin_frames()
-        frames = 0
-        while True:
+        frames = 1
+        while frames < config.burst and not config.gap and not self._no_room_after(frames):
             frames += 1
-            self.now += config.packet
-            self.counts["sent"] += 1
-            self.due += config.gap
-            self.call_left -= 1
-            self.in_window += 1 if config.window else 0
-            if frames == config.burst or config.gap or self._no_room_after(frames):
-                break
-        self._pay_doorbell(frames)
+        self.call_left -= frames
+        self._work(frames * config.packet + config.burst_ps + config.doorbell)
+        self.counts["sent"] += frames
+        self.counts["bursts"] += 1
+        self.due += frames * config.gap
+        self.in_window += frames if config.window else 0
+        self.posting = 0 if config.injects else frames
+
+    def _work(self, takes: int) -> None:
+        """The sender's own time; interrupts cut into that of a TCP segment."""
+        while takes:
+            found = self._next_interrupt() if self.config.window else None
+            if found is None or found[0] >= self.now + takes:
+                self.now += takes
+                return
+            before = max(0, found[0] - self.now)
+            self.now += before
+            takes -= before
+            self._interrupt(*found)
+            while self.polling:
+                self._poll(self.polling)
 
     def _no_room_after(self, frames: int) -> bool:
         """Whether no other frame may follow `frames` under the same doorbell."""
@@ -218,9 +233,9 @@ class Lane:
         return (
             config.tx_ring - 1 - in_flight < config.stop_descriptors
             or (config.bql and config.bql_stops and self.dql.stops(frames * config.frame_bytes))
-            or (config.count > 0 and self.counts["sent"] >= config.count)
-            or (config.call_ps > 0 and self.call_left == 0)
-            or (config.window > 0 and self.in_window >= config.window)
+            or (config.count > 0 and self.counts["sent"] + frames >= config.count)
+            or (config.call_ps > 0 and self.call_left == frames)
+            or (config.window > 0 and self.in_window + frames >= config.window)
             or (config.window > 0 and 0 < config.small_queue <= in_flight)
         )
 
@@ -244,7 +259,7 @@ class Lane:
     def _stuck_frame(self) -> None:
         config = self.config
         self._begin_frames()
-        self.now += config.packet
+        self._work(config.packet)
         self.due += config.gap
         self.call_left -= 1
         if config.when_full == FULL.REFUSE:
@@ -253,11 +268,6 @@ class Lane:
         self.counts["sent"] += 1
         self.queued += 1
         self.in_window += 1 if config.window else 0
-
-    def _pay_doorbell(self, frames: int) -> None:
-        self.now += self.config.burst_ps + self.config.doorbell
-        self.counts["bursts"] += 1
-        self.posting = frames
 
     def _doorbell(self) -> None:
         """The card learns of `posting` frames."""
@@ -283,7 +293,7 @@ class Lane:
         self.unacknowledged += 1
         if self.unacknowledged == self.config.ack_every:
             self.unacknowledged = 0
-            self.arrivals.expect(done + self.config.ack_delay)
+            self.arrivals.expect_late(done + self.config.ack_delay, self.config.ack_jitter)
 
     # --- what is seen
 

@@ -180,25 +180,26 @@ class Arrivals:
 
     def __init__(self, config: _native.SimConfig, seed: int) -> None:
         self._ring_size = config.rx_ring
-        self._stream = (
-            self._times(config.arrival_gap, config.poisson, seed) if config.arrival_gap else iter(())
-        )
+        self._words = random_words(seed)
+        self._stream = self._times(config.arrival_gap, config.poisson) if config.arrival_gap else iter(())
+        self._latest = 0
         self._coming: deque[int] = deque()
         self._waiting: deque[int] = deque()
         self.missed = 0
 
-    @staticmethod
-    def _times(gap: int, poisson: bool, seed: int) -> Iterator[int]:
-        words = random_words(seed)
+    def _times(self, gap: int, poisson: bool) -> Iterator[int]:
         at = gap
         while True:
             yield at
-            drawn = ((next(words) >> 11) + 0.5) / 2**53 if poisson else 0.0
-            at += int(-math.log(drawn) * gap) if poisson else gap
+            at += int(-math.log(self._uniform()) * gap) if poisson else gap
 
-    def expect(self, at: int) -> None:
-        """One more frame arrives at `at`."""
-        self._coming.append(at)
+    def _uniform(self) -> float:
+        return ((next(self._words) >> 11) + 0.5) / 2**53
+
+    def expect_late(self, at: int, jitter: int) -> None:
+        """One more frame arrives at `at` or up to `jitter` later, behind those before it."""
+        self._latest = max(self._latest, at + int(self._uniform() * jitter))
+        self._coming.append(self._latest)
 
     def events(self) -> Iterator[int]:
         """Arrivals not taken yet, as many as the ring holds."""

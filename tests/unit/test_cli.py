@@ -18,6 +18,7 @@ from labkit.cli import main
 from labkit.cli.app import COMMANDS
 from labkit.cli.show import DASH, MARKS
 from labkit.errors import AgentLostError, CapabilityMissingError, SettingRefusedError, WorkloadError
+from labkit.experiment.published import PublishedPoint
 from labkit.factors import Scalar
 from labkit.nic.put_back import Outcome, PutBack
 from labkit.records import SCHEMA_VERSION, Gap, Mark, RigInfo, Trial
@@ -495,22 +496,45 @@ def test_rigs_lists_what_each_can(labkit: Run, monkeypatch: pytest.MonkeyPatch) 
 
 def test_published_compares_points(labkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     points = [
-        {
-            "table": table,
-            "setting": {"tx_ring": 64},
-            "published": 100.0,
-            "lab": 99.0,
-            "error": -1.0,
-            "fitted": False,
-        }
-        for table in ("a", "b")
+        PublishedPoint(
+            file=file,
+            table=table,
+            setting={"tx_ring": 64},
+            unit="pps",
+            published=100.0,
+            lab=lab,
+            error=None if lab is None else lab - 100,
+            fitted=table == "b",
+            reason="no mechanism" if lab is None else None,
+        )
+        for file, table, lab in (("one", "a", 99.0), ("one", "b", 97.0), ("two", "two", None))
     ]
-    compared = [SimpleNamespace(as_json=lambda point=point: point) for point in points]
-    monkeypatch.setattr("labkit.experiment.published.compare_published", lambda: compared)
-    assert json.loads(labkit("published", "--check", "--json")[1]) == points
-    assert json.loads(labkit("published", "b", "--check", "--json")[1]) == points[1:]
-    assert "2 points, error in percent, largest 1.000" in labkit("published", "--check")[1]
-    assert labkit("published", "gianfar", "--check")[0] == 2
+    monkeypatch.setattr("labkit.experiment.published.published_points", lambda: points)
+    left_over = SimpleNamespace(as_text=lambda: "image 2: a saving")
+    monkeypatch.setattr("labkit.experiment.unexplained.unexplained", lambda _points: [left_over])
+    every = [point.as_json() for point in points]
+    assert json.loads(labkit("published", "--check", "--json")[1]) == every
+    assert json.loads(labkit("published", "b", "--check", "--json")[1]) == every[1:2]
+    assert json.loads(labkit("published", "one", "--check", "--json")[1]) == every[:2]
+    said = labkit("published", "--check")[1]
+    assert "image 2: a saving" in said
+    assert "no mechanism" in said
+    summary = [line.split() for line in said.splitlines() if line.startswith("one ")]
+    assert summary == [["one", "pps", "no", "1", "1", "1"], ["one", "pps", "yes", "1", "3", "3"]]
+    assert "image 2" not in labkit("published", "one", "--check")[1]
+    code, _, error = labkit("published", "gianfar", "--check")
+    assert code == 2
+    assert "nothing to check in table 'gianfar'; there are one, a, b, two" in error
+
+
+def test_published_table_goes_into_the_store(
+    labkit: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LABKIT_DB", str(tmp_path / "results.sqlite"))
+    said = labkit("published", "af_packet_flush", "--store", "--json")[1]
+    assert json.loads(said) == {"sweep": 1, "store": str(tmp_path / "results.sqlite")}
+    assert "is sweep 1 in" in labkit("published", "af_packet_flush", "--store")[1]
+    assert labkit("published", "--store")[0] == 2
 
 
 class GianfarRow(msgspec.Struct):

@@ -80,6 +80,7 @@ TCP: dict[str, st.SearchStrategy[Any]] = {
     "window": st.integers(4, 50),
     "ack_every": st.integers(1, 4),
     "ack_delay": ns(0, 5_000),
+    "ack_jitter": st.one_of(st.just(0), ns(0, 20_000)),
     "small_queue": st.one_of(st.just(0), st.integers(1, 30)),
     "receive": ns(0, 600),
     "shared_vector": st.booleans(),
@@ -98,6 +99,7 @@ CARRIER = {"carrier_lost_at": ns(0, 150_000)}
 PACED = {"gap": ns(1, 2_000)}
 REFUSING = {"when_full": st.just(FULL.REFUSE)}
 STALL = {"locked_stall": ns(1, 300)}
+INJECTS = {"injects": st.just(True)}
 
 FEATURES: dict[str, list[dict[str, st.SearchStrategy[Any]]]] = {
     "pktgen": [SAMPLES, COUNT],
@@ -116,6 +118,7 @@ FEATURES: dict[str, list[dict[str, st.SearchStrategy[Any]]]] = {
     "stall": [STALL, CALLS],
     "lost interrupts": [LOSSES, ANY_MODERATION],
     "carrier": [CARRIER],
+    "injects": [INJECTS, CALLS, COUNT, PACED],
 }
 
 
