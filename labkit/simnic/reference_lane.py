@@ -56,8 +56,6 @@ class Lane:
         else:
             self._send(end, None if interrupt is None else interrupt[0])
 
-    # --- interrupts and cleaning
-
     def _next_interrupt(self) -> tuple[int, str] | None:
         tx = self.tx.fires(frame.done for frame in self.ring)
         rx = self.rx.fires(self.arrivals.events())
@@ -148,8 +146,6 @@ class Lane:
         self.counts["acks"] += received if self.config.window else 0
         self.counts["missed"] += self.arrivals.missed - missed
         return received
-
-    # --- sending
 
     def _send(self, end: int, interrupt_at: int | None) -> None:
         config = self.config
@@ -294,8 +290,6 @@ class Lane:
         if self.unacknowledged == self.config.ack_every:
             self.unacknowledged = 0
             self.arrivals.expect_late(done + self.config.ack_delay, self.config.ack_jitter)
-
-    # --- what is seen
 
     def _look(self, *, cleaned: bool) -> None:
         if self.number == 0 and len(self.trace) < self.config.trace:
