@@ -144,7 +144,7 @@ def _marks(asked: Asked, measured: Measured, counts: Counts, samples: tuple[Samp
         "device-reset": bool(asked.device_resets),
         "frozen": _frozen(samples, measured.report.elapsed_ns),
         "no-carrier": not measured.carrier,
-        "nothing-sent": not counts.device_sent,
+        "nothing-sent": counts.device_sent == 0,
         "unsettled": not measured.settled or late,
     }
     return [mark for mark, true in found.items() if true]
