@@ -12,6 +12,7 @@ from typing import Any
 _HOMES = {
     "rig": "labkit.rigs.choose",
     "known_rigs": "labkit.rigs.catalog",
+    "Faults": "labkit.rigs.simulated_faults",
     "Flow": "labkit.traffic.flows",
     "udp_flow": "labkit.traffic.flows",
     "count": "labkit.traffic.flows",

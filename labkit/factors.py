@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, TypeAlias
 
 from labkit.errors import WorkloadError
@@ -51,20 +51,36 @@ CPU lists are text as in ``0-3``, profiles as in ``1/256/-;8/256/-``; qdisc_rate
 SETTING_NAMES: Final = frozenset(SETTING_KINDS)
 """Factors that are settings of the rig."""
 
-WORKLOAD_FACTORS: Final = frozenset("engine sink frame_bytes batch rate_pps qdisc_bypass cpu".split())
+WORKLOAD_FACTORS: Final = frozenset(
+    "engine sink frame_bytes batch rate_pps qdisc_bypass cpu clone_skb xmit_mode delay_ns cpus".split()
+)
 """Factors that belong to the workload."""
 
-ENGINE_NAMES: Final = frozenset({"send", "sendmmsg", "pktgen"})
+ENGINE_NAMES: Final = frozenset({"send", "sendmmsg", "pktgen", "tx_ring", "tcp", "receive"})
 """Engines that exist; each rig answers some of them."""
 
 SINK_NAMES: Final = frozenset({"stack", "ifb", "wire", "port"})
 """Places where frames may end; each rig has some of them."""
+
+XMIT_MODES: Final = ("start_xmit", "queue_xmit", "netif_receive")
+"""Where pktgen hands its frames over: to the driver, to the qdisc, to the receive path."""
+
+PKTGEN_FACTORS: Final = ("clone_skb", "xmit_mode", "delay_ns")
+"""Factors that only pktgen has."""
+
+NAMES_OF: Final[Mapping[str, Collection[str]]] = {
+    "engine": ENGINE_NAMES,
+    "sink": SINK_NAMES,
+    "xmit_mode": XMIT_MODES,
+}
+"""Every value of the factors that are names."""
 
 _KINDS: Final[Mapping[str, type]] = {
     **SETTING_KINDS,
     "qdisc_bypass": bool,
     "engine": str,
     "sink": str,
+    "xmit_mode": str,
     "rate_pps": float,
 }
 _WANTED: Final[Mapping[type, str]] = {
@@ -78,7 +94,7 @@ _WANTED_BY_NAME: Final = {
     **dict.fromkeys(("rx_profile", "tx_profile"), "usecs/packets/completions a step, as in 1/256/-;8/256/-"),
     **dict.fromkeys(BY_QUEUE_SETTINGS, "one value for all queues, or one of each with ; between"),
 }
-_OPEN: Final = frozenset({"batch", "rate_pps", "cpu", "sink"})
+_OPEN: Final = frozenset({"batch", "rate_pps", "cpu", "sink", "cpus", *PKTGEN_FACTORS})
 """Factors that may be None: the engine or the rig chooses."""
 
 

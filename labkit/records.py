@@ -94,7 +94,8 @@ class Workload(msgspec.Struct, frozen=True):
     engine : str
         One of `ENGINE_NAMES`.
     batch : int or None
-        Frames handed over per system call, 1 to 1024; None is the engine's own default.
+        Frames handed over per system call, 1 to 1024; None is the engine's own default. For pktgen its
+        burst: frames a doorbell.
     rate_pps : float or None
         Asked rate in packets per second; None sends as fast as possible.
     qdisc_bypass : bool
@@ -103,6 +104,15 @@ class Workload(msgspec.Struct, frozen=True):
         CPU of the sender; None lets the rig choose and record one.
     sink : str or None
         Where frames end: ``stack`` or ``ifb``; None is the rig's default.
+    clone_skb : int or None
+        pktgen: how often one packet buffer is sent again; 0 makes one for each frame, None is 100 000, as in
+        the published tables.
+    xmit_mode : str or None
+        pktgen: one of `XMIT_MODES`; None is ``start_xmit``.
+    delay_ns : int or None
+        pktgen: time between two frames; None and 0 are none.
+    cpus : int or None
+        CPUs that send, each on a queue of its own; None is one.
 
     Raises
     ------
@@ -117,11 +127,15 @@ class Workload(msgspec.Struct, frozen=True):
     qdisc_bypass: bool = False
     cpu: int | None = None
     sink: str | None = None
+    clone_skb: int | None = None
+    xmit_mode: str | None = None
+    delay_ns: int | None = None
+    cpus: int | None = None
 
     def __post_init__(self) -> None:
         if not hasattr(self.flow, "table"):
             raise WorkloadError(f"flow {self.flow!r}: give lk.udp_flow(...) or lk.Flow(packet)")
-        for name in ("engine", "batch", "rate_pps", "qdisc_bypass", "cpu", "sink"):
+        for name in self.__struct_fields__[1:]:
             value = getattr(self, name)
             own = typed(name, value)
             if own is not value:  # a number of numpy, which no message to an agent can carry

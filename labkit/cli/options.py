@@ -34,12 +34,16 @@ traffic: Callable[[Command], Command] = together(
 )
 
 sending: Callable[[Command], Command] = together(
-    click.option("--batch", type=int, help="Frames per system call, 1 to 1024."),
+    click.option("--batch", type=int, help="Frames per system call, 1 to 1024; pktgen: a doorbell."),
     click.option(
         "--rate", "rate_pps", type=float, metavar="PPS", help="Asked rate; as fast as possible if absent."
     ),
     click.option("--qdisc-bypass", is_flag=True, help="Skip the queueing discipline."),
     click.option("--cpu", type=int, help="CPU of the sender."),
+    click.option("--cpus", type=int, help="sim: CPUs that send, each on a queue of its own."),
+    click.option("--clone-skb", type=int, help="pktgen: how often a packet buffer is sent again."),
+    click.option("--xmit-mode", metavar="NAME", help="pktgen: start_xmit, queue_xmit or netif_receive."),
+    click.option("--delay-ns", type=int, help="pktgen: nanoseconds between two frames."),
     click.option("--sink", metavar="NAME", help="Where frames end: stack or ifb; wire or port on nic:."),
 )
 
@@ -58,11 +62,16 @@ rig_parameters: Callable[[Command], Command] = together(
     click.option("--peer-carrier/--no-peer-carrier", default=None, help="Carrier at the peer."),
     click.option("--port", metavar="IFNAME", help="nic: the second interface, where frames arrive."),
     click.option("--i-know", metavar="NAME", help="nic: its name again, though something depends on it."),
+    click.option("--fault", "faults", multiple=True, metavar="NAME=VALUE", help="sim: see lk.Faults."),
+    click.option("--sim-seed", type=int, help="sim: seed of everything random.  [default: 1]"),
     state,
 )
 
 RIG_PARAMETERS = ("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "peer_carrier", "port", "i_know", "state")
-SENDING = ("batch", "rate_pps", "qdisc_bypass", "cpu", "sink")
+SENDING = (
+    *("batch", "rate_pps", "qdisc_bypass", "cpu", "sink"),
+    *("cpus", "clone_skb", "xmit_mode", "delay_ns"),
+)
 
 
 def examples(*lines: str) -> str:
@@ -88,11 +97,18 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
+def parameters_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The rig's own parameters among `options`, those that were given."""
+    faults = pairs(options["faults"], "--fault") or None
+    own = {name: options[name] for name in RIG_PARAMETERS}
+    return given({**own, "faults": faults, "seed": options["sim_seed"]})
+
+
 def open_rig(name: str, options: Mapping[str, Any]) -> Rig:
     """Rig `name` with its parameters among `options`. What opening it put back goes to stderr."""
     from labkit.rigs.choose import rig
 
-    opened = rig(name, **given({parameter: options[parameter] for parameter in RIG_PARAMETERS}))
+    opened = rig(name, **parameters_of(options))
     for note in getattr(opened, "notes", ()):
         click.echo(f"labkit: {note}", err=True)
     return opened

@@ -8,12 +8,11 @@ import click
 
 from labkit.cli import show
 from labkit.cli.options import (
-    RIG_PARAMETERS,
     SENDING,
     examples,
-    given,
     open_rig,
     pairs,
+    parameters_of,
     rig_parameters,
     sending,
     traffic,
@@ -28,6 +27,8 @@ from labkit.records import Workload
     epilog=examples(
         "labkit run --rig veth --engine sendmmsg --duration 1 --json",
         "labkit run --rig sim:ixgbe --engine pktgen --set tx_ring=512 --set rx_usecs=30",
+        "labkit run --rig sim:ixgbe --engine pktgen --batch 8 --clone-skb 0 --cpus 2",
+        "labkit run --rig sim:ixgbe --engine pktgen --fault carrier_lost_after_s=0.5",
         "labkit run --rig nic:eth8 --port eth9 --set tx_ring=512 --dry-run",
     ),
 )
@@ -64,7 +65,7 @@ def command(
 
     asked = {name: guess(text) for name, text in pairs(settings, "--set").items()}
     if dry_run:
-        changes = preview(rig_name, asked, **given({name: others[name] for name in RIG_PARAMETERS}))
+        changes = preview(rig_name, asked, **parameters_of(others))
         if as_json:
             show.print_json({"rig": rig_name, "changes": changes.splitlines()})
         else:

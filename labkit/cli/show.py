@@ -44,7 +44,9 @@ def number(value: float | None, digits: int = 0) -> str:
 
 def trial_text(trial: Trial) -> str:
     """One trial: speed, the three counts beside each other, whether they agree, what limited it."""
-    parts = [trial.rig, trial.engine, f"{trial.frame_bytes}-byte frames"]
+    asked_bytes = trial.environment.get("frame_bytes_asked")
+    asked = "" if asked_bytes is None else f" (asked {asked_bytes})"
+    parts = [trial.rig, trial.engine, f"{trial.frame_bytes}-byte frames{asked}"]
     parts += [f"batch {trial.batch}"] if trial.batch is not None else []
     parts += [f"sink {trial.sink}"] if trial.sink is not None else []
     counts = [

@@ -44,13 +44,15 @@ RING_SETTINGS: Final = frozenset({"rx_ring", "tx_ring"})
 COALESCE_SETTINGS: Final = frozenset({"rx_usecs", "tx_usecs"})
 
 TIED_TX_USECS: Final = ValueFacts(
+    default=0,
     minimum=0,
     refused=(
         Refusal(
             low=1, high=U32_MAX, why="TX moderation is tied to rx-usecs on this NIC; leave 0 and set rx_usecs"
         ),
     ),
-    source="ixgbe_set_coalesce: any tx-usecs is EINVAL where RX and TX share an interrupt, as by default",
+    source="ixgbe_set_coalesce: any tx-usecs is EINVAL where RX and TX share an interrupt, as by default; "
+    "ixgbe_get_coalesce: only rx-usecs is reported then",
 )
 
 COUNTERS: Final = {
@@ -72,8 +74,8 @@ _RING_2014: Final = ValueFacts(
     above="clamp",
     multiple=8,
     source="ixgbe.h: IXGBE_DEFAULT_TXD, IXGBE_MIN_TXD, IXGBE_MAX_TXD (they stand in the patch 'ixgbe: "
-    "increase default TX ring buffer to 1024', netdev, 2014-05-14); ixgbe_set_ringparam: clamp_t, "
-    "then ALIGN to IXGBE_REQ_TX_DESCRIPTOR_MULTIPLE = 8",
+    "increase default TX ring buffer to 1024', netdev, 2014-05-14), and the same for RXD; "
+    "ixgbe_set_ringparam: clamp_t, then ALIGN to IXGBE_REQ_TX_DESCRIPTOR_MULTIPLE = 8",
 )
 
 _INTERVAL_2014: Final = ValueFacts(
@@ -91,12 +93,35 @@ _INTERVAL_2014: Final = ValueFacts(
     "82599: EITR bits 11:3 count 2.048 us at 10 Gbit/s",
 )
 
+_CHANNELS_2014: Final = ValueFacts(
+    default=12,
+    minimum=1,
+    maximum=63,
+    source="ixgbe_set_channels: 0 and more than ixgbe_max_channels are EINVAL, IXGBE_MAX_FDIR_INDICES = 63; "
+    "ixgbe_sw_init: as many as CPUs are online, taken to be the 12 threads of an E5-2630",
+)
+
+_MTU_2014: Final = ValueFacts(
+    default=1500,
+    minimum=68,
+    maximum=9710,
+    source="ixgbe_change_mtu: below 68, or with header and FCS above IXGBE_MAX_JUMBO_FRAME_SIZE = 9728, "
+    "EINVAL",
+)
+
 IXGBE_2014: Final = TransmitFacts(
     name="ixgbe",
     kernel="3.15 (net-next of May and June 2014)",
     rings=RING_SETTINGS,
     coalesce=COALESCE_SETTINGS,
-    values={"tx_ring": _RING_2014, "rx_usecs": _INTERVAL_2014, "tx_usecs": TIED_TX_USECS},
+    values={
+        "tx_ring": _RING_2014,
+        "rx_ring": _RING_2014,
+        "rx_usecs": _INTERVAL_2014,
+        "tx_usecs": TIED_TX_USECS,
+        "channels": _CHANNELS_2014,
+        "mtu": _MTU_2014,
+    },
     resets_link=frozenset({"rx_ring", "tx_ring", "rx_usecs"}),
     counters=COUNTERS,
     counters_source="ixgbe_ethtool.c: ixgbe_gstrings_stats",

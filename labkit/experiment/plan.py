@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from labkit.errors import WorkloadError
-from labkit.factors import ENGINE_NAMES, SETTING_NAMES, SINK_NAMES, WORKLOAD_FACTORS, Scalar, typed
+from labkit.factors import NAMES_OF, SETTING_NAMES, WORKLOAD_FACTORS, Scalar, typed
 
 MAX_TRIALS: Final = 1_000_000
 """Most trials of one plan: eleven days at a second each, and all of them are held in memory."""
@@ -171,9 +171,9 @@ def _level(name: str, level: object) -> Scalar:
         raise WorkloadError(f"plan: {error}") from error
     finite = not isinstance(value, float) or math.isfinite(value)
     _require(finite, f"level {value} of {name} is not finite")
-    for factor, known in (("engine", ENGINE_NAMES), ("sink", SINK_NAMES)):
-        unknown = name == factor and value is not None and value not in known
-        _require(not unknown, f"{name} {value!r} is unknown; known are {', '.join(sorted(known))}")
+    known = NAMES_OF.get(name)
+    unknown = known is not None and value is not None and value not in known
+    _require(not unknown, f"{name} {value!r} is unknown; known are {', '.join(sorted(known or ()))}")
     return value
 
 

@@ -124,7 +124,7 @@ def ethtool_knobs(ethtool: Ethtool, interface: Interface, facts: LinkResets | No
         )
     ]
     return {
-        name: EthtoolKnob(name=name, resets_link=_resets(name, facts), group=group)
+        name: EthtoolKnob(name=name, resets_link=resets_link(name, facts), group=group)
         for group in groups
         for name in _names(group)
     }
@@ -175,7 +175,8 @@ def read_together(knobs: Mapping[str, Any]) -> dict[str, Scalar]:
     return values
 
 
-def _resets(name: str, facts: LinkResets | None) -> bool:
+def resets_link(name: str, facts: LinkResets | None) -> bool:
+    """Whether changing setting `name` is taken to reset the link under a driver of these `facts`."""
     known = None if facts is None else facts.resets(name)
     return name in RESETS_UNLESS_KNOWN if known is None else known
 

@@ -100,8 +100,7 @@ class AgentRig(OpenRig):
         LabError
             The link has no carrier.
         """
-        catalog.check_engine(self._info, workload.engine)
-        catalog.check_sink(self._info, workload.sink)
+        catalog.check_workload(self._info, workload)
         engine, frames = choose(workload.engine), self._table(workload)
         config = self._config(workload, duration_ns=1, count=None)
         check_request(engine.name, engine.max_batch, frames, config)
@@ -158,8 +157,7 @@ class AgentRig(OpenRig):
         check_length(duration_s, count)
         if check:
             self.check(workload)
-        catalog.check_engine(self._info, workload.engine)
-        catalog.check_sink(self._info, workload.sink)
+        catalog.check_workload(self._info, workload)
         sink, engine = workload.sink or self._sink, choose(workload.engine)
         config = self._config(workload, duration_ns=seconds_to_ns(duration_s), count=count)
         frames = self._table(workload)

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from labkit.errors import CapabilityMissingError, WorkloadError, listed
-from labkit.factors import ENGINE_NAMES, SETTING_NAMES, SINK_NAMES
+from labkit.factors import ENGINE_NAMES, PKTGEN_FACTORS, SETTING_NAMES, SINK_NAMES
 from labkit.paths import data_dir
-from labkit.records import RigInfo
+from labkit.records import RigInfo, Workload
 from labkit.rigs.profiles import load_profiles
+from labkit.rigs.simulated_settings import setting_rules
 from labkit.simnic.profile import Profile
+from labkit.simnic.sender import Sender, terms
+
+SIM_PREFIX: Final = "sim:"
 
 VETH: Final = RigInfo(
     name="veth",
@@ -32,23 +36,53 @@ DEVICE: Final = RigInfo(
     factors=(),
 )
 PRIVATE: Final = "Nothing of this outlives the rig."
+SIM_SINK: Final = "wire"
 
 
 def simulated(profile: Profile) -> RigInfo:
     """What the simulated machine `profile` can do."""
     return RigInfo(
-        name=f"sim:{profile.name}",
+        name=f"{SIM_PREFIX}{profile.name}",
         title=profile.title,
-        engines=() if profile.constants.packet_ns is None else ("pktgen",),
-        sinks=(),
-        factors=("tx_ring", "rx_usecs"),
+        engines=profile.engines,
+        sinks=(SIM_SINK,),
+        factors=tuple(setting_rules(profile)),
     )
 
 
 def known_rigs() -> list[RigInfo]:
     """Every rig of this version, the simulated ones first."""
-    profiles = load_profiles(data_dir() / "profiles")
-    return [*(simulated(profile) for profile in profiles.values()), VETH, DEVICE]
+    return [*(simulated(profile) for profile in _profiles().values()), VETH, DEVICE]
+
+
+def check_workload(info: RigInfo, workload: Workload) -> None:
+    """Raise unless rig `info` has what `workload` names, as `check_engine` does.
+
+    Engine and sink; what only pktgen has; and several CPUs, which only a simulated sender has.
+    """
+    check_engine(info, workload.engine)
+    check_sink(info, workload.sink)
+    for name in PKTGEN_FACTORS:
+        if getattr(workload, name) is not None and workload.engine != "pktgen":
+            where = "" if "pktgen" in info.engines else f" on rig '{_having_engine('pktgen')[0].name}'"
+            raise CapabilityMissingError(
+                f"rig '{info.name}': engine '{workload.engine}' has no {name}; take engine 'pktgen'{where}"
+            )
+    if (workload.cpus or 1) != 1 and not info.name.startswith(SIM_PREFIX):
+        raise CapabilityMissingError(
+            f"rig '{info.name}' sends from one CPU, not from cpus {workload.cpus}; "
+            f"try rig '{known_rigs()[0].name}'"
+        )
+
+
+def check_costs(profile: Profile, sender: Sender) -> None:
+    """Raise `CapabilityMissingError` where `profile` lacks a cost of `sender`; it names a rig with all."""
+    try:
+        terms(profile, sender)
+    except CapabilityMissingError as missing:
+        having = [other for other in _profiles().values() if _costs_known(other, sender)]
+        instead = f"; try rig '{SIM_PREFIX}{having[0].name}'" if having else ""
+        raise CapabilityMissingError(f"{missing.message}{instead}") from missing
 
 
 def check_engine(info: RigInfo, engine: str) -> None:
@@ -64,8 +98,7 @@ def check_engine(info: RigInfo, engine: str) -> None:
     if engine not in ENGINE_NAMES:
         raise WorkloadError(f"unknown engine '{engine}'; known: {', '.join(sorted(ENGINE_NAMES))}")
     if engine not in info.engines:
-        having = [other for other in known_rigs() if engine in other.engines]
-        raise _missing(info, f"engine '{engine}'", info.engines, having)
+        raise _missing(info, f"engine '{engine}'", info.engines, _having_engine(engine))
 
 
 def check_setting(info: RigInfo, name: str) -> None:
@@ -85,6 +118,22 @@ def check_sink(info: RigInfo, sink: str | None) -> None:
         raise WorkloadError(f"unknown sink '{sink}'; known: {', '.join(sorted(SINK_NAMES))}")
     having = [other for other in known_rigs() if sink in other.sinks]
     raise _missing(info, f"sink '{sink}'", info.sinks, having)
+
+
+def _profiles() -> dict[str, Profile]:
+    return load_profiles(data_dir() / "profiles")
+
+
+def _costs_known(profile: Profile, sender: Sender) -> bool:
+    try:
+        terms(profile, sender)
+    except CapabilityMissingError:
+        return False
+    return sender.engine in profile.engines
+
+
+def _having_engine(engine: str) -> list[RigInfo]:
+    return [other for other in known_rigs() if engine in other.engines]
 
 
 def _missing(

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from labkit.errors import WorkloadError
 from labkit.factors import Settings
 from labkit.paths import data_dir
 from labkit.rigs.base import Rig
-from labkit.rigs.catalog import DEVICE_PREFIX, VETH, known_rigs
+from labkit.rigs.catalog import DEVICE_PREFIX, SIM_PREFIX, VETH, known_rigs
 
 if TYPE_CHECKING:
     from labkit.rigs.simulated import SimulatedRig
-
-SIM_PREFIX: Final = "sim:"
 
 
 def rig(name: str, **parameters: Any) -> Rig:
@@ -26,7 +24,8 @@ def rig(name: str, **parameters: Any) -> Rig:
     name : str
         ``sim:ixgbe``, ``sim:ixgbe@baseline``, ``veth``, or ``nic:`` and an interface.
     **parameters
-        The rig's own: the simulated ones take none.
+        The rig's own: see `labkit.rigs.simulated.SimulatedRig`, `labkit.rigs.veth.VethRig` and
+        `labkit.rigs.device.DeviceRig`.
 
     Raises
     ------
@@ -34,8 +33,7 @@ def rig(name: str, **parameters: Any) -> Rig:
         An unknown rig, profile or parameter; the message lists the known ones.
     """
     if name.startswith(SIM_PREFIX):
-        _check_parameters(name, parameters, [])
-        return simulated_rig(name)
+        return simulated_rig(name, **parameters)
     if name == VETH.name:
         from labkit.rigs.veth import VethRig
 
@@ -61,22 +59,24 @@ def preview(name: str, settings: Settings, **parameters: Any) -> str:
         return opened.preview(settings)
 
 
-def simulated_rig(name: str) -> SimulatedRig:
-    """Simulated rig `name` (``sim:ixgbe``), which also tells what its law says.
+def simulated_rig(name: str, **parameters: Any) -> SimulatedRig:
+    """Simulated rig `name` (``sim:ixgbe``).
 
     Raises
     ------
     WorkloadError
-        No profile of that name; the message lists those that exist.
+        No profile of that name, or no such parameter; the message lists those that exist.
     """
     from labkit.rigs.profiles import load_profile
     from labkit.rigs.simulated import SimulatedRig
 
-    return SimulatedRig(load_profile(data_dir() / "profiles", name.removeprefix(SIM_PREFIX)))
+    _check_parameters(name, parameters, list(inspect.signature(SimulatedRig).parameters)[1:])
+    return SimulatedRig(load_profile(data_dir() / "profiles", name.removeprefix(SIM_PREFIX)), **parameters)
 
 
 def _check_parameters(rig_name: str, given: Mapping[str, Any], known: list[str]) -> None:
     for parameter in given:
         if parameter not in known:
-            takes = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise WorkloadError(f"rig '{rig_name}' has no parameter '{parameter}'; {takes}")
+            raise WorkloadError(
+                f"rig '{rig_name}' has no parameter '{parameter}'; it takes {', '.join(known)}"
+            )

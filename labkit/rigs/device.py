@@ -11,8 +11,6 @@ import msgspec
 
 from labkit.agent.launch import connect_as_root
 from labkit.agent.protocol import Measured, Opened
-from labkit.counters.deltas import counter_delta
-from labkit.counters.statistics import device_resets, push_back, statistics_of, total
 from labkit.drivers.choose import facts_of
 from labkit.drivers.facts import DriverFacts
 from labkit.errors import AgentLostError, JournalError, LabError, LabWarning, WorkloadError
@@ -21,11 +19,10 @@ from labkit.nic.profiles import SettingsProfile, settings_profile
 from labkit.records import Frames, RigInfo
 from labkit.rigs import catalog
 from labkit.rigs.agent_rig import AgentRig
+from labkit.rigs.driver_view import driver_view, effective_settings
 from labkit.rigs.peer_counter import PeerRule, peer_rule
 
 WIRE, PORT = "wire", "port"
-HARDWARE_COUNTS: Final = ("tx_packets_nic", "tx_lost_nic")
-"""What the hardware itself sent, and lost in its MAC (`labkit.drivers.facts.DriverFacts`)."""
 PORT_COUNTERS: Final = ("rx_packets",)
 """What a real port counts itself; a veth's rx_packets is the sender's counter and proves nothing."""
 
@@ -156,11 +153,7 @@ class DeviceRig(AgentRig):
 
     def _effective(self, accepted: dict[str, Scalar]) -> dict[str, Scalar]:
         """What the hardware does; None for an interval whose steps are not known."""
-        return {name: self._effect(name, value) for name, value in accepted.items()}
-
-    def _effect(self, name: str, accepted: Scalar) -> Scalar:
-        known = None if accepted is None else self._facts.effective(name, accepted)
-        return known if known is not None or name.endswith("_usecs") else accepted
+        return effective_settings(accepted, self._facts)
 
     def _observed(self, measured: Measured) -> dict[str, Any]:
         """Push-back, interrupts and resets by the driver's own counters; None is not counted here."""
@@ -173,18 +166,3 @@ class DeviceRig(AgentRig):
         if looked.driver == "veth":
             return peer_rule(frames, looked.peer.mac, frozenset(looked.peer_counters))
         return PeerRule(counters=PORT_COUNTERS, note=None)
-
-
-def driver_view(measured: Measured, facts: DriverFacts) -> dict[str, Any]:
-    """Full TX rings, the hardware's own counts, interrupts and resets of one run; None is not counted."""
-    before = statistics_of(measured.before.statistics)
-    after = statistics_of(measured.after.statistics)
-    full = [push_back(each, facts) for each in (before, after)]
-    own = {name: [total(each, facts, name) for each in (before, after)] for name in HARDWARE_COUNTS}
-    raised = [measured.before.interrupts, measured.after.interrupts]
-    return {
-        "push_back": counter_delta(*full, width_bits=64).value,
-        **{name: counter_delta(*counts, width_bits=64).value for name, counts in own.items()},
-        "interrupts": counter_delta(*raised, width_bits=64).value,
-        "device_resets": list(device_resets(before, after, facts)),
-    }

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
 
 from labkit.drivers.facts import DriverFacts
-from labkit.drivers.values import whole_number
-from labkit.errors import CapabilityMissingError, WorkloadError
+from labkit.errors import LabError, LabWarning, WorkloadError
 from labkit.factors import Scalar, Settings, typed
-from labkit.nic.guard import change_list
-from labkit.records import SCHEMA_VERSION, RigInfo, Sample, Traffic, Trial, Workload
+from labkit.nic.put_back import notes_of
+from labkit.records import RigInfo, Sample, Trial, Workload
 from labkit.rigs import catalog
+from labkit.rigs.assemble import Asked, trial_of
 from labkit.rigs.base import Applied, OpenRig, check_length
-from labkit.simnic.law import Outcome, interrupt_period_ns, outcome
+from labkit.rigs.driver_view import driver_view, effective_settings
+from labkit.rigs.simulated_counts import counter_names, measurement
+from labkit.rigs.simulated_device import DEVICE, SimulatedDevice
+from labkit.rigs.simulated_faults import Faults, check_faults, faults_of
+from labkit.rigs.simulated_run import answer_of, ended_by, samples_of
+from labkit.rigs.simulated_sender import sender_of
+from labkit.rigs.simulated_view import view_of
+from labkit.simnic import run as loop
 from labkit.simnic.profile import Profile
+from labkit.simnic.run import Simulated
+from labkit.simnic.sender import HYPOTHESES, Sender
 from labkit.traffic.limits import check_frames
-from labkit.units import (
-    ETHERNET_HEADER_BYTES,
-    NS_PER_S,
-    NS_PER_US,
-    ns_per_packet,
-    rate_pps,
-    seconds_to_ns,
-)
+from labkit.units import ETHERNET_HEADER_BYTES
 
-MTU_BYTES: Final = 1500
-SAMPLES: Final = 5
-"""Samples of a trial, evenly spaced over the simulated time."""
+LONGEST_S: Final = 3600.0
+"""Longest simulated run; it takes about half a minute."""
 
 
 class SimulatedRig(OpenRig):
@@ -41,12 +42,40 @@ class SimulatedRig(OpenRig):
     ----------
     profile : Profile
         The machine, as `labkit.rigs.profiles.load_profile` reads it.
+    seed : int
+        Of everything random: the same seed gives the same trial.
+    faults : Faults, mapping or None
+        What goes wrong on purpose.
+    hypotheses : iterable of str
+        Explanations that are taken to be true (`labkit.simnic.sender.HYPOTHESES`).
+    random_arrivals : bool
+        Engine ``receive``: frames arrive at random instead of evenly spaced.
+
+    Raises
+    ------
+    WorkloadError
+        An unknown fault or hypothesis, or a seed that is none.
     """
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        *,
+        seed: int = 1,
+        faults: Faults | Mapping[str, Any] | None = None,
+        hypotheses: Iterable[str] = (),
+        random_arrivals: bool = False,
+    ) -> None:
         self.profile = profile
+        self._faults, self._hypotheses = faults_of(faults), frozenset(hypotheses)
+        self._seed, self._random_arrivals = seed, random_arrivals
+        check_faults(self._faults, profile, counter_names(profile.driver))
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**64:
+            raise WorkloadError(f"seed {seed!r}: give a whole number from 0 up, below 2^64")
+        for name in sorted(self._hypotheses - HYPOTHESES.keys()):
+            raise WorkloadError(f"unknown hypothesis '{name}'; known: {', '.join(HYPOTHESES)}")
         self._asked: dict[str, Scalar] = {}
-        self._accepted = profile.driver.defaults
+        self._card = SimulatedDevice(profile, self._faults)
 
     @property
     def info(self) -> RigInfo:
@@ -59,52 +88,37 @@ class SimulatedRig(OpenRig):
         return self.profile.driver
 
     def check(self, workload: Workload) -> None:
-        """Raise what no rig could do, or what the closed law does not cover.
-
-        `cpu` and `qdisc_bypass` are not looked at: the law has one CPU, and pktgen never meets a qdisc.
-        """
-        catalog.check_engine(self.info, workload.engine)
-        catalog.check_sink(self.info, workload.sink)
-        self._check_batch(workload.batch)
-        self._check_frames(workload.flow)
-        rate_pps = workload.rate_pps
-        if rate_pps is not None and not 0 < rate_pps < math.inf:
-            raise WorkloadError(f"rate_pps {rate_pps}: give a rate above 0, or none for full speed")
+        """Raise what is wrong with `workload` here; `cpu` is not looked at, for all CPUs are the same."""
+        self._sender(workload)
+        if not self._card.carrier:
+            raise LabError(f"{DEVICE}: no carrier; put back the setting that took it, or drop that fault")
 
     def preview(self, settings: Settings) -> str:
         """What applying `settings` would do; nothing changes."""
-        wanted = {name: self._accept(name, value) for name, value in settings.items()}
-        rounded = [
-            f"{name}: {value} becomes {wanted[name]}"
-            for name, value in settings.items()
-            if value != wanted[name]
-        ]
-        return "\n".join([change_list(wanted, self._accepted, {}), *rounded, catalog.PRIVATE])
+        return f"{self._card.preview(self._checked(settings))}\n{catalog.PRIVATE}"
 
     @contextmanager
     def applied(self, settings: Settings) -> Iterator[Applied]:
-        """Turn `settings` and put the old ones back at the end.
+        """Turn `settings`, read them back, and put the old ones back at the end.
 
-        ``asked`` holds what was asked for; ``accepted`` and ``effective`` hold the defaults in force as well.
-        An effective ``rx_usecs`` is the hardware's interval in microseconds.
+        ``asked`` holds what was asked for; ``accepted`` and ``effective`` hold everything in force.
 
         Raises
         ------
         WorkloadError, CapabilityMissingError, SettingRefusedError
             As `labkit.rigs.base.Rig.applied` says.
         """
-        accepted = {name: self._accept(name, value) for name, value in settings.items()}
-        asked = {name: typed(name, value) for name, value in settings.items()}
-        before = self._asked, self._accepted
-        self._asked, self._accepted = {**self._asked, **asked}, {**self._accepted, **accepted}
+        asked = self._checked(settings)
+        before, level = self._asked, self._card.settings.level
         try:
+            if asked:
+                self._card.settings.apply(asked)
+            self._asked = {**self._asked, **asked}
             yield self._in_force()
         finally:
-            self._asked, self._accepted = before
-
-    def outcome(self, frame_bytes: int = 60) -> Outcome:
-        """What the law says under the settings in force for frames of `frame_bytes`, sent at full speed."""
-        return outcome(self.profile, **self._accepted, frame_bytes=frame_bytes)
+            self._asked = before
+            for note in notes_of(self._card.settings.restore(level)):
+                warnings.warn(note, LabWarning, stacklevel=3)
 
     def run(
         self,
@@ -113,131 +127,113 @@ class SimulatedRig(OpenRig):
         duration_s: float = 1.0,
         count: int | None = None,
         on_sample: Callable[[Sample], None] | None = None,
-        check: bool = True,  # noqa: ARG002 the law has no kernel that would refuse a frame later
+        check: bool = True,
     ) -> Trial:
         """One trial of `duration_s` simulated seconds or `count` frames, whichever ends first.
 
-        The law knows one count. So there is no peer and nothing to reconcile with, and nothing that counts
-        drops: a full ring makes pktgen wait, and pktgen hands frames to the driver past any qdisc.
+        With ``check=False`` it runs without carrier, too; what no simulated sender can do is refused anyway.
         """
-        self.check(workload)
         check_length(duration_s, count)
-        full_speed = self.outcome(workload.flow.frame_bytes)
-        asked_pps = math.inf if workload.rate_pps is None else workload.rate_pps
-        speed_pps = min(asked_pps, full_speed.pps)
-        sent = int(speed_pps * duration_s)
-        if count is not None:
-            sent = min(sent, count)
-        waited = not sent and count != 0
-        elapsed_ns = seconds_to_ns(duration_s) if waited else round(sent / speed_pps * NS_PER_S)
-        samples = _evenly_spaced(sent, elapsed_ns)
+        if duration_s > LONGEST_S:
+            raise WorkloadError(f"duration_s {duration_s:g}: a simulated run has {LONGEST_S:g} s at the most")
+        if check:
+            self.check(workload)
+        sender, settings = self._sender(workload), dict(self._card.values)
+        answer = self._answer(sender, duration_s, count)
+        samples = samples_of(answer, sender)
         if on_sample is not None:
             for sample in samples:
                 on_sample(sample)
-        pps = rate_pps(sent, elapsed_ns)
+        found = measurement(
+            answer,
+            sender,
+            self.driver,
+            self._faults,
+            ended_by=ended_by(answer, sender, count),
+            cpu=workload.cpu or 0,
+        )
+        observed = driver_view(found.measured, self.driver)
         in_force = self._in_force()
-        return Trial(
+        asked = Asked(
             rig=self.info.name,
-            engine=workload.engine,
-            sink=None,
-            frame_bytes=workload.flow.frame_bytes,
-            batch=workload.batch,
+            engine=sender.engine,
+            sink=catalog.SIM_SINK,
+            frame_bytes=sender.frame_bytes,
+            batch=sender.batch,
             duration_s=duration_s,
             rate_pps=workload.rate_pps,
-            elapsed_ns=elapsed_ns,
-            cpu_ns=None,
-            pps=pps,
-            ns_per_packet=None if pps is None else ns_per_packet(pps),
-            engine_sent=sent,
-            engine_refused=0,
-            refused_by_errno={},
-            partial_returns=0,
-            segments_sent=None,
-            qdisc_dropped=None,
-            device_sent=sent,
-            device_dropped=None,
-            peer_received=None,
-            peer_dropped=None,
-            reconciled=None,
-            difference_reason=f"not verified at the peer: the law of {self.info.name} has no peer",
-            limiter=_limiter(asked_pps, full_speed),
-            marks=[] if sent else ["nothing-sent"],
+            qdisc_bypass=workload.qdisc_bypass,
             settings_asked=in_force.asked,
             settings_accepted=in_force.accepted,
             settings_effective=in_force.effective,
-            environment=self._environment(full_speed),
             privilege="none",
-            schema_version=SCHEMA_VERSION,
-            samples=samples,
+            environment={
+                **self._environment(workload, sender),
+                **observed,
+                "interrupts_by_queue": found.interrupts,
+                "simulated": view_of(answer, sender, self.profile, settings),
+            },
+            push_back=observed["push_back"],
+            device_resets=observed["device_resets"],
         )
+        return trial_of(asked, found.measured, found.rule, samples)
 
     def stop(self) -> None:
-        """Do nothing: a simulated run takes no time, so it is over before it can be stopped."""
+        """Do nothing: a simulated second is over in some ten milliseconds, before it can be stopped."""
 
     def close(self) -> None:
         """Do nothing: a simulated rig holds nothing."""
 
+    def _checked(self, settings: Settings) -> dict[str, Scalar]:
+        for name in settings:
+            catalog.check_setting(self.info, name)
+        return {name: typed(name, value) for name, value in settings.items()}
+
     def _in_force(self) -> Applied:
-        period_ns = interrupt_period_ns(self.profile, self._accepted["rx_usecs"])
-        return Applied(
-            asked=dict(self._asked),
-            accepted={**self._accepted},
-            effective={**self._accepted, "rx_usecs": period_ns / NS_PER_US},
+        accepted = self._card.settings.current()
+        effective = effective_settings(accepted, self.driver)
+        return Applied(asked=dict(self._asked), accepted=accepted, effective=effective)
+
+    def _sender(self, workload: Workload) -> Sender:
+        """The simulated sender, everything checked."""
+        catalog.check_workload(self.info, workload)
+        mtu = self._card.values["mtu"]
+        longest = workload.flow.frame_bytes
+        if workload.engine != "tcp" and not ETHERNET_HEADER_BYTES <= longest <= mtu + ETHERNET_HEADER_BYTES:
+            check_frames(workload.flow.table(), mtu)
+        sender = sender_of(
+            workload,
+            self.profile,
+            self._card.values,
+            hypotheses=self._hypotheses,
+            random_arrivals=self._random_arrivals,
         )
+        catalog.check_costs(self.profile, sender)
+        return sender
 
-    def _accept(self, name: str, asked: Scalar) -> int:
-        """Value of setting `name` that the driver reads back when `asked` is wanted."""
-        catalog.check_setting(self.info, name)
-        value = whole_number(name, asked)
-        if name == "tx_ring":
-            return self.profile.driver.tx_ring.accepted(value, name)
-        interrupt_period_ns(self.profile, value)
-        return self.profile.driver.rx_usecs.accepted(value, name)
+    def _answer(self, sender: Sender, duration_s: float, count: int | None) -> Simulated:
+        faults = loop.Faults(
+            carrier_lost_after_s=self._faults.carrier_lost_after_s if self._card.carrier else 0.0,
+            drop_interrupt_every=self._faults.drop_interrupt_every,
+        )
+        run = loop.Run(duration_s=duration_s, count=count, seed=self._seed, faults=faults)
+        return answer_of(self.profile, self._card.values, sender, run)
 
-    def _check_batch(self, batch: int | None) -> None:
-        whole = isinstance(batch, int) and not isinstance(batch, bool)
-        if batch is not None and not (whole and 1 <= batch <= 1024):
-            raise WorkloadError(f"batch {batch!r}: give 1 to 1024")
-        if batch not in (None, 1):
-            raise CapabilityMissingError(
-                f"rig '{self.info.name}': batch {batch} is pktgen's burst, which the law does not cover; "
-                f"leave the batch out, or take engine 'sendmmsg' on rig '{catalog.VETH.name}'"
-            )
-
-    def _check_frames(self, flow: Traffic) -> None:
-        if not ETHERNET_HEADER_BYTES <= flow.frame_bytes <= MTU_BYTES + ETHERNET_HEADER_BYTES:
-            check_frames(flow.table(), MTU_BYTES)
-
-    def _environment(self, full_speed: Outcome) -> dict[str, Any]:
-        """Where the numbers come from, and the law's full answer at full speed."""
+    def _environment(self, workload: Workload, sender: Sender) -> dict[str, Any]:
+        """Where the numbers come from, and what was sent."""
+        profile = self.profile
+        shown = {"frame_bytes_asked": workload.flow.frame_bytes}
         return {
-            "profile": self.profile.name,
-            "kernel": self.profile.kernel,
-            "cpu": self.profile.cpu,
-            "nic": self.profile.nic,
-            "driver": f"{self.profile.driver.name} of {self.profile.driver.kernel}",
-            "constants": self.profile.constants.values(),
-            "sources": self.profile.constants.origins(),
-            "full_speed": msgspec.to_builtins(full_speed),
+            "profile": profile.name,
+            "kernel": profile.kernel,
+            "cpu_model": profile.cpu,
+            "nic": profile.nic,
+            "driver": f"{profile.driver.name} of {profile.driver.kernel}",
+            "constants": profile.constants.values(),
+            "sources": profile.constants.origins(),
+            "flow": workload.flow.describe(),
+            "sender": msgspec.to_builtins(sender),
+            "seed": self._seed,
+            "faults": msgspec.to_builtins(self._faults),
+            **(shown if workload.flow.frame_bytes != sender.frame_bytes else {}),
         }
-
-
-def _limiter(asked_pps: float, full_speed: Outcome) -> str | None:
-    """What one number proves to be the limit; the CPU and the wire are conclusions, so None."""
-    if asked_pps < full_speed.pps:
-        return "pacing"
-    return "TX ring" if full_speed.limited_by == "TX ring" else None
-
-
-def _evenly_spaced(sent: int, elapsed_ns: int) -> tuple[Sample, ...]:
-    """Counts at `SAMPLES` instants, the last at the end."""
-    return tuple(
-        Sample(
-            at_ns=elapsed_ns * part // SAMPLES,
-            engine_sent=sent * part // SAMPLES,
-            engine_refused=0,
-            device_sent=sent * part // SAMPLES,
-            peer_received=None,
-        )
-        for part in range(1, SAMPLES + 1)
-    )

@@ -9,7 +9,6 @@ import msgspec
 from labkit.simnic.profile import Profile
 
 Per: TypeAlias = Literal["frame", "burst", "call"]
-XMIT_MODES: Final = ("start_xmit", "queue_xmit", "netif_receive")
 
 HYPOTHESES: Final = {
     "locked-stall": (
@@ -67,7 +66,7 @@ class Sender(msgspec.Struct, frozen=True, kw_only=True):
     clone_skb : int
         pktgen: how often one packet buffer is sent again; 0 allocates one for each frame.
     xmit_mode : str
-        pktgen: one of `XMIT_MODES`.
+        pktgen: one of `labkit.factors.XMIT_MODES`.
     qdisc_bypass : bool
         Packet sockets: past the qdisc.
     gap_ns : float
@@ -172,5 +171,5 @@ def _doorbell(profile: Profile, sender: Sender) -> tuple[Term, ...]:
 
 
 def _term(profile: Profile, constant: str, name: str, per: Per, times: float = 1.0) -> Term:
-    source = profile.constants.origins()[constant]
-    return Term(name=name, per=per, ns=profile.value(constant) * times, source=source)
+    ns = profile.value(constant) * times
+    return Term(name=name, per=per, ns=ns, source=profile.constants.origins()[constant])

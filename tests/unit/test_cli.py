@@ -234,12 +234,12 @@ def test_dry_run_on_a_simulated_rig_says_that_nothing_stays(labkit: Run) -> None
     code, out, _ = labkit("run", "--rig", "sim:ixgbe", "--set", "tx_ring=1001", "--dry-run")
     assert code == 0
     assert out.splitlines() == [
-        "  tx_ring  512 -> 1008",
-        "The link stays up.",
+        "  tx_ring  512 -> 1008  (link down and up, at most 3 s)",
+        "The link goes down and up 1 time, at most 3 s in all.",
         "tx_ring: 1001 becomes 1008",
         "Nothing of this outlives the rig.",
     ]
-    assert labkit("run", "--rig", "sim:ixgbe", "--set", "mtu=9000", "--dry-run")[0] == 4
+    assert labkit("run", "--rig", "sim:ixgbe", "--set", "gro=true", "--dry-run")[0] == 4
 
 
 def put_back(outcome: Outcome) -> PutBack:

@@ -7,7 +7,7 @@ import pytest
 
 from labkit.agent.protocol import Reading
 from labkit.drivers.choose import facts_of
-from labkit.rigs.device import driver_view
+from labkit.rigs.driver_view import driver_view
 from tests.unit.test_agent_client import MEASURED
 
 QUIET = Reading(

@@ -1,0 +1,40 @@
+"""What a driver's facts make of a run's counters and settings, whoever's card it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from labkit.agent.protocol import Measured
+from labkit.counters.deltas import counter_delta
+from labkit.counters.statistics import device_resets, push_back, statistics_of, total
+from labkit.drivers.facts import DriverFacts
+from labkit.factors import Scalar
+
+HARDWARE_COUNTS: Final = ("tx_packets_nic", "tx_lost_nic")
+"""What the hardware itself sent, and lost in its MAC (`labkit.drivers.facts.DriverFacts`)."""
+
+
+def driver_view(measured: Measured, facts: DriverFacts) -> dict[str, Any]:
+    """Full TX rings, the hardware's own counts, interrupts and resets of one run; None is not counted."""
+    before = statistics_of(measured.before.statistics)
+    after = statistics_of(measured.after.statistics)
+    full = [push_back(each, facts) for each in (before, after)]
+    own = {name: [total(each, facts, name) for each in (before, after)] for name in HARDWARE_COUNTS}
+    raised = [measured.before.interrupts, measured.after.interrupts]
+    return {
+        "push_back": counter_delta(*full, width_bits=64).value,
+        **{name: counter_delta(*counts, width_bits=64).value for name, counts in own.items()},
+        "interrupts": counter_delta(*raised, width_bits=64).value,
+        "device_resets": list(device_resets(before, after, facts)),
+    }
+
+
+def effective_settings(accepted: Mapping[str, Scalar], facts: DriverFacts) -> dict[str, Scalar]:
+    """What the hardware does; None for an interval whose steps are not known."""
+    return {name: _effect(name, value, facts) for name, value in accepted.items()}
+
+
+def _effect(name: str, accepted: Scalar, facts: DriverFacts) -> Scalar:
+    known = None if accepted is None else facts.effective(name, accepted)
+    return known if known is not None or name.endswith("_usecs") else accepted
