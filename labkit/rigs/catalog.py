@@ -68,10 +68,12 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
             raise CapabilityMissingError(
                 f"rig '{info.name}': engine '{workload.engine}' has no {name}; take engine 'pktgen'{where}"
             )
-    if (workload.cpus or 1) != 1 and not info.name.startswith(SIM_PREFIX):
+    cpus = 1 if workload.cpus is None else workload.cpus
+    if cpus < 1:
+        raise WorkloadError(f"cpus {cpus}: give 1 or more")
+    if cpus > 1 and not info.name.startswith(SIM_PREFIX):
         raise CapabilityMissingError(
-            f"rig '{info.name}' sends from one CPU, not from cpus {workload.cpus}; "
-            f"try rig '{known_rigs()[0].name}'"
+            f"rig '{info.name}' sends from one CPU, not from cpus {cpus}; try rig '{known_rigs()[0].name}'"
         )
 
 

@@ -7,16 +7,27 @@ from typing import Any, Final
 
 from labkit.agent.protocol import Measured
 from labkit.counters.deltas import counter_delta
-from labkit.counters.statistics import device_resets, push_back, statistics_of, total
+from labkit.counters.statistics import (
+    device_resets,
+    push_back,
+    statistic_deltas,
+    statistics_of,
+    total,
+)
 from labkit.drivers.facts import DriverFacts
 from labkit.factors import Scalar
 
 HARDWARE_COUNTS: Final = ("tx_packets_nic", "tx_lost_nic")
 """What the hardware itself sent, and lost in its MAC (`labkit.drivers.facts.DriverFacts`)."""
+FELL: Final = frozenset({"wrapped", "reset", "wrap or reset"})
+"""Doubts about a statistic that fell by itself (`labkit.counters.deltas.Doubt`)."""
 
 
 def driver_view(measured: Measured, facts: DriverFacts) -> dict[str, Any]:
-    """Full TX rings, the hardware's own counts, interrupts and resets of one run; None is not counted."""
+    """Full TX rings, the hardware's own counts, interrupts and resets of one run; None is not counted.
+
+    ``doubtful_counters`` says of each statistic that fell whether it wrapped or started again.
+    """
     before = statistics_of(measured.before.statistics)
     after = statistics_of(measured.after.statistics)
     full = [push_back(each, facts) for each in (before, after)]
@@ -27,6 +38,11 @@ def driver_view(measured: Measured, facts: DriverFacts) -> dict[str, Any]:
         **{name: counter_delta(*counts, width_bits=64).value for name, counts in own.items()},
         "interrupts": counter_delta(*raised, width_bits=64).value,
         "device_resets": list(device_resets(before, after, facts)),
+        "doubtful_counters": {
+            name: delta.doubt
+            for name, delta in statistic_deltas(before, after, facts).items()
+            if delta.doubt in FELL
+        },
     }
 
 

@@ -19,6 +19,8 @@ from labkit.simnic.sender import Sender
 from labkit.units import NS_PER_S, seconds_to_ns
 
 FEWEST_SAMPLES: Final = 5
+WARM_S: Final = 0.02
+"""Simulated before a run at full speed counts, past the qdisc: moderation and ring have settled then."""
 
 
 def answer_of(profile: Profile, settings: Mapping[str, Scalar], sender: Sender, run: Run) -> Simulated:
@@ -39,7 +41,8 @@ def answer_of(profile: Profile, settings: Mapping[str, Scalar], sender: Sender, 
             raise WorkloadError(f"count {run.count}: give a multiple of {sender.cpus}, for the CPUs share it")
         each = run.count // sender.cpus
     samples = max(FEWEST_SAMPLES, seconds_to_ns(length_s) // SAMPLE_EVERY_NS)
-    asked = msgspec.structs.replace(run, duration_s=length_s, count=each, samples=samples)
+    warm_s = WARM_S if each is None and not sender.gap_ns and not sender.through_qdisc else 0.0
+    asked = msgspec.structs.replace(run, duration_s=length_s, warmup_s=warm_s, count=each, samples=samples)
     answer = simulate(profile, settings, sender, asked)
     if each is None or not sender.gap_ns or answer.carrier_lost:
         return answer

@@ -102,8 +102,6 @@ def _xmit_mode(workload: Workload) -> str:
 
 def _cpus(workload: Workload, settings: Mapping[str, Scalar]) -> int:
     cpus, queues = 1 if workload.cpus is None else workload.cpus, settings.get("channels")
-    if cpus < 1:
-        raise WorkloadError(f"cpus {cpus}: give 1 or more")
     if cpus > int(queues or 1):
         hint = "take fewer" if queues is None else f"take fewer, or set channels to {cpus}"
         raise WorkloadError(

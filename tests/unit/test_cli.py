@@ -242,6 +242,30 @@ def test_dry_run_on_a_simulated_rig_says_that_nothing_stays(labkit: Run) -> None
     assert labkit("run", "--rig", "sim:ixgbe", "--set", "gro=true", "--dry-run")[0] == 4
 
 
+def test_options_of_a_simulated_sender_reach_it(labkit: Run) -> None:
+    options = "--batch 4 --clone-skb 0 --cpus 2 --delay-ns 0 --xmit-mode start_xmit"
+    words = f"run --rig sim:ixgbe --engine pktgen --duration 0.01 --json {options}"
+    sender = json.loads(labkit(*words.split())[1])["environment"]["sender"]
+    assert (sender["batch"], sender["clone_skb"], sender["cpus"]) == (4, 0, 2)
+    assert (sender["xmit_mode"], sender["gap_ns"]) == ("start_xmit", 0)
+
+
+def test_faults_and_seed_of_a_simulated_rig_come_from_the_command_line(labkit: Run) -> None:
+    faults = ("--fault", "carrier_lost_after_s=0.005", "--fault", "refuse=mtu;channels", "--sim-seed", "7")
+    words = ("run", "--rig", "sim:ixgbe", "--engine", "pktgen", "--duration", "0.01", *faults)
+    trial = json.loads(labkit(*words, "--json")[1])
+    assert (trial["limiter"], trial["marks"]) == ("carrier", ["no-carrier"])
+    assert trial["environment"]["faults"]["refuse"] == ["mtu", "channels"]
+    assert trial["environment"]["seed"] == 7
+    assert "is refused" in labkit(*words, "--set", "mtu=1400")[2]
+    assert labkit("run", "--rig", "sim:ixgbe", "--fault", "refuse=mtu", "--set", "mtu=9", "--dry-run")[0] == 1
+
+
+def test_length_that_the_sender_chose_is_shown_beside_the_asked_one(labkit: Run) -> None:
+    shown = labkit("run", "--rig", "sim:gianfar", "--engine", "tcp", "--duration", "0.01")[1]
+    assert shown.startswith("sim:gianfar, tcp, 1514-byte frames (asked 60), batch 1, sink wire")
+
+
 def put_back(outcome: Outcome) -> PutBack:
     return PutBack(name="mtu", original=1500, found=9000, outcome=outcome, text=f"eth8: mtu {outcome}")
 

@@ -44,6 +44,11 @@ def test_absent_counter_is_unknown_never_no(driver: str) -> None:
     assert view(driver, {"tx_packets": 5}, {"tx_packets": 9})["push_back"] is None
 
 
+def test_statistic_that_fell_is_told_and_one_that_did_not_is_none() -> None:
+    seen = view("ixgbe", {"tx_packets": 2**32 - 5, "tx_busy": 1}, {"tx_packets": 5, "tx_busy": 2})
+    assert seen["doubtful_counters"] == {"tx_packets": "wrap or reset"}
+
+
 def test_interrupts_are_a_difference_and_unknown_without_a_line_of_the_device() -> None:
     assert view("ixgbe", {}, {}, (100, 350))["interrupts"] == 250
     assert view("ixgbe", {}, {})["interrupts"] is None

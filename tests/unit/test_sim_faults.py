@@ -89,6 +89,8 @@ def test_wrapped_statistic_of_unknown_width_is_unknown_and_proves_no_limit() -> 
     assert (plain.limiter, plain.environment["push_back"] > 0) == ("TX ring", True)
     wrapped = trial(Faults(wrap=("tx_restart_queue",)), RING_LIMITED)
     assert (wrapped.limiter, wrapped.environment["push_back"]) == (None, None)
+    assert wrapped.environment["doubtful_counters"] == {"tx_restart_queue": "wrap or reset"}
+    assert plain.environment["doubtful_counters"] == {}
     assert wrapped.device_sent == plain.device_sent
 
 
