@@ -42,6 +42,8 @@ _HOMES = {
     "heatmap": "labkit.plots.heatmaps",
     "heatmap_pair": "labkit.plots.heatmaps",
     "lines": "labkit.plots.curves",
+    "waterfall": "labkit.plots.waterfall",
+    "ring_zones": "labkit.plots.rings",
     "finish": "labkit.report.record",
     "run_report": "labkit.report.report",
 }
