@@ -38,7 +38,7 @@ def counted_evidence(trial: Trial) -> tuple[str, ...]:
     agrees = {
         True: f"counts agree: {trial.device_sent or 0:,} frames left the device",
         False: f"counts do not agree, so nothing here is safe: {trial.difference_reason}",
-        None: "not every count exists here, so counts cannot be held against each other",
+        None: f"counts cannot be held against each other: {trial.difference_reason or 'one is missing here'}",
     }
     lines.append(agrees[trial.reconciled])
     if trial.marks:

@@ -21,12 +21,15 @@ from labkit.records import Scalar, Trial
 from labkit.simnic.loop import simulate
 from labkit.simnic.profile import Profile
 from labkit.simnic.run import Share, Simulated, Zones
-from labkit.simnic.sender import Sender
+from labkit.simnic.sender import HYPOTHESES, Sender
 from labkit.units import NS_PER_S, NS_PER_US, line_rate_pps
 
 UNEXPLAINED: Final = "unexplained"
-CLOSES_WITHIN_NS: Final = 1.0
-"""A budget's parts and its whole differ by less: what the parts leave over is a part itself."""
+TOLD: Final = (
+    "tx_ring rx_ring channels tx_channels rx_usecs tx_usecs rx_frames tx_frames adaptive_rx adaptive_tx "
+    "qdisc bql_limit_min bql_limit_max mtu"
+).split()
+"""Settings that a heading shows, of the dozens that a device has; `Explanation.settings` holds them all."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,8 +93,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     def text(self) -> str:
         """The whole for people, a line a fact."""
-        setting = " ".join(f"{name}={value}" for name, value in self.settings.items() if value is not None)
-        lines = [f"{self.rig} {setting}, {self.engine}, {self.frame_bytes} B", f"limit: {self._limit()}"]
+        lines = [self._heading(), f"limit: {self._limit()}"]
         lines += [f"  {each}" for each in self.evidence]
         lines += [f"turns: {each.text()}" for each in self.turns]
         if self.ns_per_packet is not None:
@@ -107,15 +109,21 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     def _repr_markdown_(self) -> str:
         """What limits in bold, and the budget as a table."""
-        head = [f"**{self._limit()}**", *self.evidence, *(each.text() for each in self.turns)]
+        head = [f"**Limit: {self._limit()}**", *self.evidence, *(each.text() for each in self.turns)]
         if self.ring is not None:
             head.append(self.ring.text())
-        lines = ["\n".join(f"- {each}" for each in head), ""]
+        lines = [self._heading(), "", *(f"- {each}" for each in head), ""]
         if self.budget:
             lines += ["| ns a packet | | source |", "|---:|---|---|"]
             lines += [f"| {each.ns_per_packet:.2f} | {each.name} | {each.source} |" for each in self.budget]
             lines += [f"| **{self.ns_per_packet:.2f}** | whole | {self.measured_by} |", ""]
         return "\n".join([*lines, *(f"*Unknown:* {each}  " for each in self.unknown)])
+
+    def _heading(self) -> str:
+        """Where, and under which of the settings that matter."""
+        shown = [(name, self.settings.get(name)) for name in TOLD]
+        told = " ".join(f"{name}={value}" for name, value in shown if value is not None)
+        return f"{self.rig} {told}, {self.engine}, {self.frame_bytes} B"
 
     def _limit(self) -> str:
         return self.limited_by or "no counter proves one"
@@ -144,6 +152,8 @@ def explain(trial: Trial, *, profile: Profile | None = None, measured_ns: float 
     law = law_pps(machine, settings, sender)
     link = machine.value("link_bits_per_s")
     whole = trial.ns_per_packet if measured_ns is None else measured_ns
+    if whole is not None:
+        whole *= sender.cpus  # the budget holds what every CPU did meanwhile
     ring: Any = settings.get("tx_ring", machine.driver.defaults["tx_ring"])
     return Explanation(
         rig=trial.rig,
@@ -155,12 +165,12 @@ def explain(trial: Trial, *, profile: Profile | None = None, measured_ns: float 
         unknown=_unknown(machine, settings, sender),
         turns=turns(machine, settings, sender),
         ns_per_packet=whole,
-        measured_by=trial.rig if measured_ns is None else "measured elsewhere",
+        measured_by=_measured_by(trial, measured_ns, sender.cpus),
         budget=closed(budget, whole),
         law_pps=None if law is None else law[0][law[1]],
         wire_ns=wire_budget(trial.frame_bytes),
         link_ns=NS_PER_S / line_rate_pps(trial.frame_bytes, link),
-        ring=zones_of(ring_label(settings, ring, trial.frame_bytes), ring, zones, trial.frame_bytes, link),
+        ring=_ring(trial, sender, ring, zones, link),
     )
 
 
@@ -193,13 +203,26 @@ def _by_counters(trial: Trial, measured_ns: float | None) -> Explanation:
         unknown=counted_unknown(trial),
         turns=(),
         ns_per_packet=whole,
-        measured_by=trial.rig if measured_ns is None else "measured elsewhere",
+        measured_by=_measured_by(trial, measured_ns),
         budget=closed(counted_budget(trial), whole),
         law_pps=None,
         wire_ns=wire_budget(trial.frame_bytes),
         link_ns=None,
         ring=None,
     )
+
+
+def _ring(trial: Trial, sender: Sender, ring: int, zones: Zones, link: float) -> RingZones | None:
+    """The zones, where the sender's frames go through a TX ring at all."""
+    if sender.engine == "receive" or sender.xmit_mode == "netif_receive":
+        return None
+    label = ring_label(trial.settings_accepted, ring, trial.frame_bytes)
+    return zones_of(label, ring, zones, trial.frame_bytes, link)
+
+
+def _measured_by(trial: Trial, measured_ns: float | None, cpus: int = 1) -> str:
+    told = trial.rig if measured_ns is None else "measured elsewhere"
+    return told if cpus == 1 else f"{told}, time of {cpus} CPUs"
 
 
 def _answered(trial: Trial, answer: Simulated) -> tuple[tuple[Share, ...], Zones]:
@@ -240,6 +263,10 @@ def _unknown(profile: Profile, settings: dict[str, Scalar], sender: Sender) -> t
     told = []
     if profile.what_if:
         told.append(f"nobody measured {profile.name}: its constants are assumptions")
+    told += [
+        f"whether '{name}' is true, which is taken for granted here: {HYPOTHESES[name]}"
+        for name in sorted(sender.hypotheses)
+    ]
     reason = uncovered(profile, settings, sender)
     if reason is not None:
         told.append(f"where another limit takes over: the closed law does not say, for {reason}")

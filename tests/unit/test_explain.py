@@ -112,6 +112,27 @@ def test_a_trial_that_kept_its_own_budget_has_nothing_unexplained() -> None:
     assert told.limited_by == "CPU"  # a buffer a frame hides the ring
 
 
+def test_several_cpus_have_a_budget_of_all_their_time() -> None:
+    sender = Sender(engine="pktgen", cpus=2, hypotheses=frozenset({"locked-stall"}))
+    answer = simulate(ixgbe(), {"rx_usecs": 30}, sender, SETTLED)
+    assert answer.pps is not None
+    kept = trial(
+        pps=answer.pps,
+        rig="sim:ixgbe",
+        engine="pktgen",
+        settings_accepted={"rx_usecs": 30},
+        environment={
+            "sender": msgspec.to_builtins(sender),
+            "simulated": msgspec.to_builtins({"budget": answer.budget, "zones": answer.zones}),
+        },
+    )
+    told = lk.explain(kept)
+    assert told.ns_per_packet == pytest.approx(2e9 / answer.pps)
+    assert told.unexplained_ns == pytest.approx(0, abs=0.05)
+    assert "time of 2 CPUs" in told.measured_by
+    assert any("'locked-stall' is true" in each for each in told.unknown)
+
+
 def test_only_the_first_zone_delays_a_packet() -> None:
     ring = lk.explain(sim_trial({"tx_ring": 512, "rx_usecs": 1})).ring
     assert ring is not None
