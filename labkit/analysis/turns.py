@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, Literal
@@ -10,6 +11,7 @@ import msgspec
 import numpy as np
 
 from labkit.analysis.ring import SETTLED
+from labkit.errors import SettingRefusedError
 from labkit.simnic.law import limits
 from labkit.simnic.loop import WAITS, simulate
 from labkit.simnic.profile import Constant, Profile
@@ -183,10 +185,12 @@ def _levels(profile: Profile, axis: Axis) -> list[int]:
     rule = profile.driver.tx_ring if axis == "tx_ring" else profile.driver.rx_usecs
     if rule.minimum is None or rule.maximum is None:
         return []
-    numbers = [level for level in range(rule.minimum, rule.maximum + 1) if level not in rule.codes]
-    if axis == "tx_ring":
-        return list(dict.fromkeys(rule.accepted(level, axis) for level in numbers))
-    return [level for level in numbers if rule.period_ns(level)]
+    taken: dict[int, None] = {}
+    for level in range(rule.minimum, rule.maximum + 1):
+        with contextlib.suppress(SettingRefusedError):
+            taken[rule.accepted(level, axis)] = None
+    numbers = [level for level in taken if level not in rule.codes]
+    return numbers if axis == "tx_ring" else [level for level in numbers if rule.period_ns(level)]
 
 
 def _limits_over(

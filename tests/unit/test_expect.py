@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 import labkit as lk
+from labkit.analysis.expect import expect
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError, WorkloadError
+from labkit.experiment.explain import profile_of
+from labkit.simnic.profile import Constant
+from labkit.simnic.sender import Sender
 from tests.sweep_fakes import trial
 
 BASELINE = "sim:ixgbe@baseline"
@@ -80,6 +85,29 @@ def test_settings_and_the_qdisc_path_are_changes_too() -> None:
     assert {part.name: part.ns_per_packet for part in through.parts}["qdisc"] == pytest.approx(89.24)
     back = lk.expect({"xmit_mode": "start_xmit"}, settings={"rx_usecs": 30}, xmit_mode="queue_xmit")
     assert back.expected_ns == pytest.approx(-through.expected_ns)
+
+
+def test_packet_sockets_pay_the_published_way_through_the_qdisc() -> None:
+    profile = profile_of("sim:ixgbe")
+    assert profile is not None
+    costs = {
+        name: Constant(value=ns, kind="fitted", source="data/published/af_packet_flush.csv")
+        for name, ns in {"socket_ns": 640.0, "syscall_ns": 0.0}.items()
+    }
+    trafgen = msgspec.structs.replace(profile, constants=msgspec.structs.replace(profile.constants, **costs))
+    found = expect(
+        {"qdisc_bypass": False},
+        profile=trafgen,
+        where="trafgen",
+        settings={"rx_usecs": 30},
+        sender=Sender(engine="tx_ring"),
+        measured_ns=89.24,  # qdisc path against bypass, data/published/af_packet_flush.csv
+    )
+    assert found.expected_ns == pytest.approx(89.24 * 1.03, abs=1.0)  # interrupts take their share of it
+    assert "as expected" in found.verdict
+    (part,) = (part for part in found.parts if part.name == "qdisc")
+    assert part.ns_per_packet == pytest.approx(89.24)
+    assert "af_packet_flush" in part.source
 
 
 def test_a_trial_brings_its_rig_and_settings() -> None:

@@ -158,6 +158,28 @@ def test_a_what_if_machine_says_that_nobody_measured_it() -> None:
     assert "nobody measured" in told.unknown[0]
 
 
+def test_the_law_asks_only_rings_that_the_driver_takes() -> None:
+    profile = ixgbe()
+    powers = msgspec.structs.replace(
+        profile.driver.tx_ring, rounding="power of two only", above="refuse", below="refuse"
+    )
+    machine = msgspec.structs.replace(profile, driver=msgspec.structs.replace(profile.driver, tx_ring=powers))
+    turn = explain(sim_trial({"tx_ring": 512, "rx_usecs": 1}), profile=machine).turns[0]
+    assert (turn.last, turn.first) == (512, 1024)
+
+
+def test_where_the_law_covers_nothing_no_turn_is_made_up() -> None:
+    profile = ixgbe()
+    hold_off = msgspec.structs.replace(
+        profile, driver=msgspec.structs.replace(profile.driver, moderation="hold-off")
+    )
+    told = explain(sim_trial({"tx_ring": 512, "rx_usecs": 30}), profile=hold_off)
+    assert told.turns == ()
+    assert told.law_pps is None
+    assert "interrupts by interval alone, not by hold-off" in told.unknown[0]
+    assert told.budget
+
+
 def test_the_wire_is_named_at_four_speeds() -> None:
     told = lk.explain(sim_trial({}))
     assert told.wire_ns == pytest.approx({"10G": 67.2, "25G": 26.88, "40G": 16.8, "100G": 6.72})
