@@ -5,101 +5,27 @@ Units live in the names. Absent is ``None``, never 0. A measured field has no de
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from labkit.errors import WorkloadError
+from labkit.factors import Scalar, typed
 
 SCHEMA_VERSION: Final = 1
 """Version of the trial record; a reader refuses a newer one."""
 
-Scalar: TypeAlias = bool | int | float | str | None
-Settings: TypeAlias = Mapping[str, Scalar]
-"""Settings by ethtool's word in snake case; what is not named is not touched."""
-
 Privilege: TypeAlias = Literal["root", "userns", "sudo", "none"]
 Mark: TypeAlias = Literal[
-    "cpu-shared", "kernel-log", "rate-missed", "no-carrier", "nothing-sent", "unsettled"
+    "cpu-shared",
+    "kernel-log",
+    "rate-missed",
+    "device-reset",
+    "frozen",
+    "no-carrier",
+    "nothing-sent",
+    "unsettled",
 ]
-
-SETTING_KINDS: Final[Mapping[str, type]] = {
-    name: kind
-    for kind, names in (
-        (
-            int,
-            "rx_ring rx_mini_ring rx_jumbo_ring tx_ring rx_buf_len cqe_size tx_push_buf_len "
-            "rx_usecs rx_frames rx_usecs_irq rx_frames_irq tx_usecs tx_frames tx_usecs_irq tx_frames_irq "
-            "stats_block_usecs pkt_rate_low rx_usecs_low rx_frames_low tx_usecs_low tx_frames_low "
-            "pkt_rate_high rx_usecs_high rx_frames_high tx_usecs_high tx_frames_high sample_interval "
-            "tx_aggr_max_bytes tx_aggr_max_frames tx_aggr_time_usecs "
-            "channels rx_channels tx_channels other_channels "
-            "mtu txqueuelen qdisc_limit qdisc_rate_bps "
-            "bql_limit_min bql_limit_max napi_defer_hard_irqs gro_flush_timeout_ns "
-            "tcp_limit_output_bytes netdev_max_backlog",
-        ),
-        (
-            bool,
-            "tx_push rx_push adaptive_rx adaptive_tx cqe_mode_rx cqe_mode_tx "
-            "gro gso tso rx_checksum tx_checksum sg lro ufo rxvlan txvlan ntuple rxhash "
-            "pause_autoneg pause_rx pause_tx threaded",
-        ),
-        (str, "tcp_data_split qdisc xps_cpus rps_cpus irq_affinity"),
-    )
-    for name in names.split()
-}
-"""Kind of each setting: ethtool's words in snake case, combined channels as ``channels``.
-
-CPU lists are text as in ``0-3``; qdisc_rate_bps is in bits per second.
-"""
-
-SETTING_NAMES: Final = frozenset(SETTING_KINDS)
-"""Factors that are settings of the rig."""
-
-WORKLOAD_FACTORS: Final = frozenset("engine sink frame_bytes batch rate_pps qdisc_bypass cpu".split())
-"""Factors that belong to the workload."""
-
-ENGINE_NAMES: Final = frozenset({"send", "sendmmsg", "pktgen"})
-"""Engines that exist; each rig answers some of them."""
-
-SINK_NAMES: Final = frozenset({"stack", "ifb", "wire", "port"})
-"""Places where frames may end; each rig has some of them."""
-
-_KINDS: Final[Mapping[str, type]] = {
-    **SETTING_KINDS,
-    "qdisc_bypass": bool,
-    "engine": str,
-    "sink": str,
-    "rate_pps": float,
-}
-_WANTED: Final[Mapping[type, str]] = {
-    bool: "true or false",
-    str: "a name",
-    int: "a whole number",
-    float: "a number",
-}
-_WANTED_BY_NAME: Final = dict.fromkeys(("xps_cpus", "rps_cpus", "irq_affinity"), "CPUs as in 0-3 or 0-0")
-_OPEN: Final = frozenset({"batch", "rate_pps", "cpu", "sink"})
-"""Factors that may be None: the engine or the rig chooses."""
-
-
-def typed(name: str, value: object) -> Scalar:
-    """`value` of factor `name` as Python's own bool, int, float or text; numpy's scalars become those.
-
-    Raises
-    ------
-    WorkloadError
-        A value of another kind than the factor's. Whether it is in range is for the rig to say.
-    """
-    if value is None and name in _OPEN:
-        return None
-    own: Any = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
-    kind = _KINDS.get(name, int)
-    if type(own) not in ((int, float) if kind is float else (kind,)):
-        raise WorkloadError(f"{name} {value!r}: give {_WANTED_BY_NAME.get(name, _WANTED[kind])}")
-    checked: Scalar = own
-    return checked
 
 
 class Frames(Protocol):
@@ -220,16 +146,16 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     sink: str | None
     frame_bytes: int
     batch: int | None
-    duration_s: float
+    duration_s: float | None
     rate_pps: float | None
-    elapsed_ns: int
+    elapsed_ns: int | None
     cpu_ns: int | None
     pps: float | None
     ns_per_packet: float | None
-    engine_sent: int
-    engine_refused: int
+    engine_sent: int | None
+    engine_refused: int | None
     refused_by_errno: dict[str, int]
-    partial_returns: int
+    partial_returns: int | None
     segments_sent: int | None
     qdisc_dropped: int | None
     device_sent: int | None
@@ -247,6 +173,13 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     privilege: Privilege
     schema_version: int
     samples: tuple[Sample, ...]
+
+    def __repr__(self) -> str:
+        speed = "pps unknown" if self.pps is None else f"{self.pps:,.0f} pps"
+        speed += "" if self.ns_per_packet is None else f", {self.ns_per_packet:,.1f} ns/packet"
+        agrees = {True: "reconciled", False: "NOT RECONCILED", None: "reconciled unknown"}[self.reconciled]
+        marks = ", ".join(self.marks) or "none"
+        return f"<Trial on {self.rig}, {self.engine}: {speed}, {agrees}, marks: {marks}>"
 
     def as_json(self) -> dict[str, Any]:
         """One flat JSON object under the names that users rely on; samples are kept apart."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+from labkit.linux.ethtool import Ethtool
 
 FAMILY = 21
 IFINDEX = 4
@@ -12,6 +15,7 @@ COALESCE_GET, COALESCE_SET = 19, 20
 RINGS_GET, RINGS_SET = 15, 16
 CHANNELS_GET, CHANNELS_SET = 17, 18
 PAUSE_GET, PAUSE_SET = 21, 22
+STATISTICS_GET = 32
 STRINGS_GET, FEATURES_GET, FEATURES_SET = 1, 11, 12
 EINVAL, ENODEV, EOPNOTSUPP, ENOTSUPP = 22, 19, 95, 524
 
@@ -71,10 +75,82 @@ def verbose(*listed: tuple[str, bool], nomask: bool) -> bytes:
 
 
 def feature_strings(names: Sequence[str]) -> bytes:
+    return strings_of(4, names)
+
+
+def strings_of(number: int, names: Sequence[str]) -> bytes:
+    """Answer of one set of strings."""
     strings = b"".join(
         attribute(1, u32(1, index) + attribute(2, name.encode() + b"\0")) for index, name in enumerate(names)
     )
-    return attribute(2, attribute(1, u32(1, 4) + u32(2, len(names)) + attribute(3, strings)))
+    return attribute(2, attribute(1, u32(1, number) + u32(2, len(names)) + attribute(3, strings)))
+
+
+def strings_asked(request: bytes) -> int:
+    """Number of the set of strings that a request names: sets, a set, its number."""
+    body = dict(attributes_of(request))[2]
+    (number,) = struct.unpack_from("=I", body, 8)
+    return int(number)
+
+
+@dataclass
+class FakeQueues:
+    """Queues behind ``ETHTOOL_PERQUEUE``: structs in, structs out, as net/ethtool/ioctl.c does it.
+
+    A queue that adapts takes no other fixed value (i40e_ethtool.c, __i40e_set_coalesce).
+
+    Attributes
+    ----------
+    queues : list
+        22 fields of ``struct ethtool_coalesce`` each, behind its command.
+    supported : set of int
+        Places of the fields that the driver takes.
+    most_usecs : int
+        A driver's bound; a queue that is asked for more is refused, and those before it are put back.
+    refuses : int or None
+        Errno of every request; None is a driver that has it.
+    """
+
+    queues: list[list[int]]
+    supported: frozenset[int] = frozenset({0, 4, 9, 10})
+    most_usecs: int = 8160
+    refuses: int | None = None
+    requests: list[bytes] = field(default_factory=list)
+
+    def __call__(self, descriptor: int, interface: str, data: bytes, /) -> bytes:
+        command, sub_command = struct.unpack_from("=II", data)
+        assert (interface, command) == ("eth4", 0x4B)
+        self.requests.append(data)
+        if self.refuses is not None:
+            raise OSError(self.refuses, "refused")
+        mask = int.from_bytes(data[8:520], "little")
+        places = [number for number in range(4096) if mask >> number & 1]
+        assert len(data) == 520 + 92 * len(places)
+        if max(places) >= len(self.queues):
+            raise OSError(errno.EINVAL, "no such queue")
+        if sub_command == 0x0E:
+            told = (struct.pack("=23I", 0x0E, *self.queues[number]) for number in places)
+            return data[:520] + b"".join(told)
+        assert sub_command == 0x0F
+        before = [list(queue) for queue in self.queues]
+        for number, asked in zip(places, struct.iter_unpack("=23I", data[520:]), strict=True):
+            fields, now = list(asked[1:]), self.queues[number]
+            unsupported = any(value for place, value in enumerate(fields) if place not in self.supported)
+            adapts = any(fields[9 + side] and fields[4 * side] != now[4 * side] for side in (0, 1))
+            if unsupported or adapts or max(fields[0], fields[4]) > self.most_usecs:
+                self.queues = before
+                raise OSError(EOPNOTSUPP if unsupported else errno.EINVAL, "refused")
+            self.queues[number] = fields
+        return data
+
+    def changes(self) -> list[list[int]]:
+        """Queues of each change."""
+        masks = [int.from_bytes(data[8:520], "little") for data in self.requests if data[4] == 0x0F]
+        return [[number for number in range(4096) if mask >> number & 1] for mask in masks]
+
+
+def queue(*, rx: int = 50, tx: int = 50, adaptive_rx: bool = False, adaptive_tx: bool = False) -> list[int]:
+    return [rx, 0, 0, 0, tx, 0, 0, 0, 0, int(adaptive_rx), int(adaptive_tx), *[0] * 11]
 
 
 @dataclass
@@ -89,11 +165,14 @@ class FakeKernel:
         Answer to a changing command: a refusal; absent is a yes.
     stray : bytes
         A message that nobody waits for comes before each answer.
+    strings : dict
+        Answers by number of the set of strings.
     """
 
     answers: dict[int, bytes | tuple[int, str | None, int | None]] = field(default_factory=dict)
     changes: dict[int, tuple[int, str | None, int | None]] = field(default_factory=dict)
     stray: bytes = b""
+    strings: dict[int, bytes] = field(default_factory=dict)
     requests: list[bytes] = field(default_factory=list)
     waiting: list[bytes] = field(default_factory=list)
     closed: bool = False
@@ -111,7 +190,10 @@ class FakeKernel:
             )
         else:
             self.requests.append(data)
-            answer = self.answers.get(data[16], self.changes.get(data[16], (EOPNOTSUPP, None, None)))
+            answer = self.strings.get(strings_asked(data)) if data[16] == STRINGS_GET else None
+            answer = answer or self.answers.get(
+                data[16], self.changes.get(data[16], (EOPNOTSUPP, None, None))
+            )
         if isinstance(answer, tuple):
             self.waiting.append(refusal(data, *answer))
         else:
@@ -133,6 +215,12 @@ class FakeKernel:
     def sent(self, command: int) -> list[list[tuple[int, bytes]]]:
         """Attributes of each request of one command."""
         return [attributes_of(request) for request in self.requests if request[16] == command]
+
+
+def client(kernel: FakeKernel, queues: FakeQueues | None = None) -> Ethtool:
+    """A client of a kernel whose driver has these queues, or no moderation of single ones."""
+    ioctl = queues or FakeQueues([], refuses=EOPNOTSUPP)
+    return Ethtool(kernel, ioctl=ioctl, interface_name=lambda _, ifindex: f"eth{ifindex}")
 
 
 YES = (0, None, None)

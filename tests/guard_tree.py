@@ -7,13 +7,14 @@ are idle.
 from __future__ import annotations
 
 import sys
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 
-from labkit.linux.management import ManagementFacts, NetlinkFacts, management_facts
+from labkit.linux.management import ManagementFacts, management_facts
+from labkit.linux.net_facts import NetlinkFacts, Tunnel
+from labkit.linux.net_tables import Route
 
-ANY = "0.0.0.0"  # noqa: S104 - a destination, no socket binds to it
-ROUTE_HEAD = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
+ANY = "0.0.0.0"  # noqa: S104 - an address in a file, no socket binds to it
 TCP_HEAD = (
     "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 )
@@ -28,21 +29,24 @@ ADDRESSES = {
 
 
 def hex_words(address: str) -> str:
-    """Write an address as /proc/net/tcp and /proc/net/route write it: words in the machine's byte order."""
+    """Write an address as /proc/net/tcp writes it: words in the machine's byte order."""
     packed = ip_address(address).packed
     words = [packed[at : at + 4] for at in range(0, len(packed), 4)]
     return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)
 
 
-def ipv4_route(interface: str, network: str, mask: str, *, flags: int = 1, metric: int = 0) -> str:
-    fields = [interface, hex_words(network), "00000000", f"{flags:04X}", "0", "0", str(metric)]
-    return "\t".join([*fields, hex_words(mask), "0", "0", "0"]) + "\n"
+def route(interface: str, network: str, *, metric: int = 0, table: str = "main") -> Route:
+    return Route(
+        interface=interface,
+        network=ip_network(network),
+        metric=metric,
+        source=f"routing table {table}",
+    )
 
 
-def ipv6_route(interface: str, network: str, prefix: int, *, flags: int = 1, metric: int = 1024) -> str:
-    zero = "0" * 32
-    words = [ip_address(network).packed.hex(), f"{prefix:02x}", zero, "00", zero, f"{metric:08x}"]
-    return " ".join([*words, "00000001", "00000000", f"{flags:08x}", interface]) + "\n"
+def tunnel(name: str, *endpoints: str, kind: str = "wireguard", bound_to: str | None = None) -> Tunnel:
+    ends = tuple(ip_address(endpoint) for endpoint in endpoints)
+    return Tunnel(name=name, kind=kind, endpoints=ends, bound_to=bound_to)
 
 
 def tcp_row(address: str, port: int, *, state: int = 1) -> str:
@@ -57,20 +61,17 @@ class Tree:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.next_hops = frozenset({"eth0"})
+        self.addresses = dict(ADDRESSES)
+        self.routes = [
+            route("eth0", "0.0.0.0/0"),
+            route("eth0", "::/0", metric=1024),
+            route("eth0", "192.0.2.0/24"),
+            route("eth1", "198.51.100.0/24"),
+            route("eth1", "203.0.113.0/24"),
+        ]
+        self.tunnels: list[Tunnel] = []
         for name in ADDRESSES:
             self.device(name)
-        self.write(
-            "proc/net/route",
-            ROUTE_HEAD
-            + ipv4_route("eth0", ANY, ANY, flags=3)
-            + ipv4_route("eth0", "192.0.2.0", "255.255.255.0")
-            + ipv4_route("eth1", "198.51.100.0", "255.255.255.0")
-            + ipv4_route("eth1", "203.0.113.0", "255.255.255.0", flags=3),
-        )
-        self.write(
-            "proc/net/ipv6_route", ipv6_route("eth0", "::", 0) + ipv6_route("lo", "::", 0, flags=0x200200)
-        )
         self.write("proc/net/if_inet6", "")
         self.write("proc/net/tcp", TCP_HEAD)
         self.write("proc/net/tcp6", TCP_HEAD)
@@ -79,6 +80,12 @@ class Tree:
     def device(self, name: str, *entries: str) -> None:
         for entry in ("ifindex", *entries):
             self.write(f"sys/class/net/{name}/{entry}", "1")
+
+    def master(self, member: str, name: str) -> None:
+        """Make device `member` one of `name`'s, as netdev_master_upper_dev_link does."""
+        self.device(name)
+        self.device(member, f"upper_{name}/ifindex")
+        (self.root / f"sys/class/net/{member}/master").symlink_to(f"../{name}")
 
     def write(self, name: str, content: str) -> None:
         path = self.root / name
@@ -95,7 +102,7 @@ class Tree:
         self.append("proc/self/mountinfo", f"36 22 0:9 / {on} rw shared:7 - {kind} {device} {options}\n")
 
     def facts(self, interface: str, ssh_connection: str | None = None) -> ManagementFacts:
-        told = NetlinkFacts(addresses=ADDRESSES, default_interfaces=self.next_hops)
+        told = NetlinkFacts(addresses=self.addresses, routes=tuple(self.routes), tunnels=tuple(self.tunnels))
         return management_facts(
             interface, ssh_connection=ssh_connection, netlink=lambda: told, root=self.root
         )

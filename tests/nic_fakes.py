@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from labkit.factors import Scalar
 from labkit.linux.processes import is_alive, owner_of
 from labkit.nic.apply import SettingsHost
 from labkit.nic.journal import Device, FileJournal, Owner
@@ -18,7 +19,6 @@ from labkit.nic.knob import Knob
 from labkit.nic.put_back import PutBack
 from labkit.nic.queue_knobs import FilesKnob
 from labkit.nic.recovery import Present, recover
-from labkit.records import Scalar
 
 ROOT = Path(__file__).resolve().parents[1]
 ORIGINALS: dict[str, Scalar] = {"adaptive_rx": True, "rx_usecs": 3, "tx_ring": 512, "txqueuelen": 1000}

@@ -11,7 +11,7 @@ from labkit.agent.channel import Channel
 from labkit.agent.device import StateFolders
 from labkit.agent.protocol import Request
 from labkit.agent.server import Server
-from labkit.agent.trust import refuse_open_folder
+from labkit.agent.trust import loaded_code, refuse_open_code
 from labkit.errors import CapabilityMissingError
 from labkit.linux.kernel_log import KernelLog
 
@@ -20,7 +20,7 @@ def main() -> None:
     """Serve one client over descriptors 0 and 1."""
     if "SUDO_UID" in os.environ:
         try:
-            refuse_open_folder(Path(__file__).resolve().parent)
+            refuse_open_code(loaded_code())
         except CapabilityMissingError as refused:
             sys.exit(str(refused))  # the client shows the last words
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import weakref
@@ -14,8 +15,9 @@ from labkit.agent.answers import M, expected, longest_of
 from labkit.agent.channel import Closed
 from labkit.agent.line import Line, Process
 from labkit.errors import AgentLostError, LabError, RigBusyError
+from labkit.factors import Scalar
 from labkit.nic.put_back import PutBack
-from labkit.records import Frames, Sample, Scalar
+from labkit.records import Frames, Sample
 
 ANSWER_WITHIN_S = 10.0
 """Longest silence of a healthy agent; it comes on top of the time that a request takes by itself."""
@@ -83,6 +85,10 @@ class AgentClient:
         """Put back what dead laboratories left on any device; what became of each setting."""
         return self._ask(protocol.RestoreAll(), protocol.AllRestored).results
 
+    def forget(self, device: str) -> list[PutBack]:
+        """Dismiss what is kept of a device that is gone for good; each setting that is forgotten."""
+        return self._ask(protocol.Forget(device=device), protocol.AllRestored).results
+
     def preview(self, settings: dict[str, Scalar]) -> str:
         """What applying `settings` would do; nothing is changed."""
         return "\n".join(self._ask(protocol.Preview(settings=settings), protocol.Told).lines)
@@ -109,6 +115,18 @@ class AgentClient:
             self._ask(protocol.Restore(level=self.level), protocol.Done)
         told, self._told = self._told, []
         return told
+
+    def give_back(self) -> list[str]:
+        """Put back whatever is still changed, to be asked before `close`; lines as those of `restore`.
+
+        A forked process leaves that to its parent, and one whose other thread is in a run to the agent's end.
+        """
+        if self._level_at_agent == 0 or os.getpid() != self._owner_pid:
+            return []
+        self.level = 0
+        with contextlib.suppress(RigBusyError):
+            return self.restore()
+        return []
 
     def load(self, frames: Frames) -> None:
         """Hand over the frames of the runs to come; the same table again costs nothing."""

@@ -8,18 +8,20 @@ from pathlib import Path
 
 import msgspec
 
+from labkit.agent.interrupts import DeviceInterrupts
 from labkit.agent.protocol import Opened, Reading
-from labkit.counters.interrupts import QueueInterrupts, parse_interrupts, queue_interrupts
 from labkit.drivers.choose import facts_of
 from labkit.errors import CapabilityMissingError, LabError
-from labkit.linux.ethtool import DriverInfo, Ethtool
+from labkit.factors import Scalar
+from labkit.linux.ethtool import Ethtool
+from labkit.linux.ethtool_ioctl import DriverInfo
+from labkit.linux.interfaces import HeldInterface, Interface
 from labkit.linux.link_stats import LinkStats
 from labkit.linux.links import LinkFacts, Links, driver_statistics
-from labkit.linux.machine import interrupts_text, softnet_dropped
+from labkit.linux.machine import softnet_dropped
 from labkit.linux.management import management_facts
 from labkit.linux.namespaces import network_inode
 from labkit.linux.processes import is_alive, owner_of
-from labkit.linux.queues import device_interrupts
 from labkit.nic.apply import SettingsHost
 from labkit.nic.ethtool_knobs import ask_for_absent, ethtool_knobs
 from labkit.nic.guard import change_list, check_interface
@@ -27,11 +29,10 @@ from labkit.nic.journal import Device, FileJournal
 from labkit.nic.knob import Knob
 from labkit.nic.link_knobs import link_knobs
 from labkit.nic.lock import DeviceLock
-from labkit.nic.put_back import PutBack, notes_of
+from labkit.nic.put_back import notes_of
 from labkit.nic.queue_knobs import queue_knobs
-from labkit.nic.recovery import Present, recover
 from labkit.nic.sysctl_knobs import sysctl_knobs
-from labkit.records import Privilege, Scalar
+from labkit.records import Privilege
 
 WIRE, PORT = "wire", "port"
 
@@ -87,21 +88,24 @@ class DeviceHost:
         folders: StateFolders,
     ) -> None:
         self._links, self._stats, self._ethtool = Links(), LinkStats(), Ethtool()
-        self._name, self._port = name, port
-        self._links.index(name)
+        self._device = HeldInterface(name)
+        self._port = None if port is None else HeldInterface(port)
         check_interface(management_facts(name, ssh_connection=ssh_connection), i_know=i_know)
         self.privilege: Privilege = "sudo" if "SUDO_UID" in os.environ else "root"
         device = device_of(self._links, self._ethtool, name)
-        self._ifindex = device.ifindex
+        self._has_standard = bool(self._ethtool.standard_statistics(device.ifindex))
         info = driver_of(self._ethtool, name)
-        self._driver, self._bus, self._facts = info.driver, info.bus, facts_of(info.driver)
+        self._driver, self._interrupts = info.driver, interrupts_of(info, self._device)
         self._lock = DeviceLock(folders.locks, device.netns_inode, device.ifindex)
         owner = owner_of(os.getpid())
         if owner is None:
             raise LabError("agent: /proc does not tell who this process is; is it mounted?")
-        self._knobs = device_knobs(self._links, self._ethtool, name)
+        self._knobs = device_knobs(self._links, self._ethtool, self._device)
         journal = FileJournal(folders.journal, device, owner)
-        self._settings = SettingsHost(name, self._knobs, journal, lambda: self._links.facts(name).carrier)
+        absent = {} if "irq_affinity" in self._knobs else {"irq_affinity": self._interrupts.why_none()}
+        self._settings = SettingsHost(
+            name, self._knobs, journal, lambda: self.link(WIRE).carrier, absent=absent
+        )
         self._look_only = look_only
         if look_only:
             left = [entry for each in journal.leftovers(is_alive) for entry in each.entries()]
@@ -114,34 +118,33 @@ class DeviceHost:
 
     def look(self, sink: str) -> Opened:
         """State of the device, and of the port where frames arrive."""
-        peer = self._links.facts(self._port) if sink == PORT and self._port else None
+        peer = self._links.facts(self._port.name) if sink == PORT and self._port else None
         return Opened(
             privilege=self.privilege,
-            link=self._links.facts(self._name),
+            link=self.link(sink),
             peer=peer,
             peer_counters=sorted(self._stats.read(peer.ifindex)) if peer else [],
             settings=self._settings.current(),
-            private_sysfs=False,
             driver=self._driver,
-            interrupts=len(device_interrupts(self._name)) or None,
+            interrupts=len(self._interrupts.turnable()) or None,
             notes=self.recovered,
         )
 
     def link(self, sink: str) -> LinkFacts:  # noqa: ARG002 - one device, whatever the sink
         """State of the device alone."""
-        return self._links.facts(self._name)
+        return self._links.facts(self._device.name)
 
     def counter(self, sink: str) -> tuple[str, str, str | None]:
         """The device's tx_packets, and the port."""
-        return self._name, "tx_packets", self._port if sink == PORT else None
+        return self._device.name, "tx_packets", self._port.name if sink == PORT and self._port else None
 
     def ifindex(self, sink: str) -> int:  # noqa: ARG002 - one device, whatever the sink
         """Interface number of the device."""
-        return self._ifindex
+        return self._device.ifindex
 
     def read(self, sink: str) -> Reading:
         """Raw counters now."""
-        qdisc = self._links.qdisc_counts(self._name)
+        qdisc = self._links.qdisc_counts(self._device.name)
         device, peer = self.read_links(sink)
         return Reading(
             device=device,
@@ -150,16 +153,16 @@ class DeviceHost:
             qdisc_dropped=qdisc.dropped,
             qdisc_queued=qdisc.queued,
             softnet_dropped=softnet_dropped(),
-            statistics=driver_statistics(self._name),
-            interrupts=None if (queues := self._queues()) is None else sum(queue.total for queue in queues),
+            statistics=[*driver_statistics(self._device.name), *self._standard_statistics().items()],
+            interrupts=self._interrupts.total(),
         )
 
     def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:
         """Counters of the device and of the port."""
-        device = self._stats.read(self._ifindex)
+        device = self._stats.read(self._device.ifindex)
         if sink != PORT or self._port is None:
             return device, {}
-        return device, self._stats.read(self._links.index(self._port))
+        return device, self._stats.read(self._port.ifindex)
 
     def empty_queue(self, sink: str) -> bool:  # noqa: ARG002 - the qdisc is the host's
         """Leave the host's qdisc alone."""
@@ -174,7 +177,9 @@ class DeviceHost:
     def apply(self, settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
         """Turn settings, journalled, and read back everything in force."""
         if self._look_only:
-            raise LabError(f"{self._name}: opened to be looked at; open the rig again to turn settings")
+            raise LabError(
+                f"{self._device.name}: opened to be looked at; open the rig again to turn settings"
+            )
         self._check_known(settings)
         return self._settings.apply(settings)
 
@@ -191,39 +196,30 @@ class DeviceHost:
             for closable in (self._links, self._stats, self._ethtool):
                 closable.close()
 
-    def _queues(self) -> tuple[QueueInterrupts, ...] | None:
-        """Interrupts of each queue since they were requested; None when no line names them."""
-        text = interrupts_text()
-        if text is None:
-            return None
-        bus, patterns = self._bus, self._facts.interrupt_names
-        try:
-            return queue_interrupts(
-                parse_interrupts(text), device=self._name, pci=bus, bus=bus, patterns=patterns
-            )
-        except LabError:
-            return None
+    def _standard_statistics(self) -> dict[str, int]:
+        """Counters that mean the same in every driver; not asked again of a driver that has none."""
+        return self._ethtool.standard_statistics(self._device.ifindex) if self._has_standard else {}
 
     def _check_known(self, settings: Mapping[str, Scalar]) -> None:
         """Refuse what ethtool does not have here, in the kernel's words."""
         absent = [name for name in settings if name not in self._knobs]
-        ask_for_absent(self._ethtool, self._name, self._ifindex, absent)
+        ask_for_absent(self._ethtool, self._device.name, self._device.ifindex, absent)
 
     def _port_dropped(self, peer: Mapping[str, int]) -> int | None:
         """What the port lost for want of a buffer: veth's receive queues say it themselves."""
         if self._port is None:
             return None
-        drops = [n for name, n in driver_statistics(self._port) if _is_veth_queue_drop(name)]
+        drops = [n for name, n in driver_statistics(self._port.name) if _is_veth_queue_drop(name)]
         return sum(drops) if drops else peer.get("rx_missed_errors")
 
 
-def device_knobs(links: Links, ethtool: Ethtool, name: str) -> dict[str, Knob]:
-    """Everything that can be turned on device `name` and about it, in the order in which it is written."""
-    facts = facts_of(driver_of(ethtool, name).driver)
+def device_knobs(links: Links, ethtool: Ethtool, interface: Interface) -> dict[str, Knob]:
+    """Everything that can be turned on a device and about it, in the order in which it is written."""
+    info = driver_of(ethtool, interface.name)
     return {
-        **ethtool_knobs(ethtool, links.index(name), facts),
-        **link_knobs(links, name),
-        **queue_knobs(name),
+        **ethtool_knobs(ethtool, interface, facts_of(info.driver)),
+        **link_knobs(links, interface),
+        **queue_knobs(interface, interrupts=interrupts_of(info, interface).turnable),
         **sysctl_knobs(),
     }
 
@@ -236,6 +232,11 @@ def driver_of(ethtool: Ethtool, name: str) -> DriverInfo:
         return DriverInfo(driver="", version=None, firmware=None, bus=None)
 
 
+def interrupts_of(info: DriverInfo, interface: Interface) -> DeviceInterrupts:
+    """Interrupts of the queues of `interface`, whose driver says `info` of itself."""
+    return DeviceInterrupts(interface, info.bus, facts_of(info.driver).interrupt_names)
+
+
 def device_of(links: Links, ethtool: Ethtool, name: str) -> Device:
     """Which interface `name` is, so that it is found again under another name or number."""
     link = links.facts(name)
@@ -244,24 +245,6 @@ def device_of(links: Links, ethtool: Ethtool, name: str) -> Device:
     place = bus if bus is not None and any(map(str.isdigit, bus)) else None
     hardware = links.permanent_address(name) or place or link.mac
     return Device(netns_inode=network_inode(), ifindex=link.ifindex, ifname=name, hardware=hardware)
-
-
-def restore_all(folders: StateFolders) -> list[PutBack]:
-    """Put back what dead laboratories left in this network namespace; what became of each setting."""
-    links, ethtool = Links(), Ethtool()
-    try:
-        present = [device_of(links, ethtool, name) for name in links.names()]
-
-        def find(wanted: Device) -> Present | None:
-            for device in present:
-                if device.is_same(wanted):
-                    return Present(device.ifname, device.ifindex, device_knobs(links, ethtool, device.ifname))
-            return None
-
-        return recover(folders.journal, folders.locks, find, is_alive)
-    finally:
-        links.close()
-        ethtool.close()
 
 
 def _is_veth_queue_drop(name: str) -> bool:

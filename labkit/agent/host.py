@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from labkit.agent.protocol import Opened, Reading
+from labkit.factors import Scalar
 from labkit.linux.links import LinkFacts
-from labkit.records import Scalar
 
 
 class Host(Protocol):

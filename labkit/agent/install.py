@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import pwd
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from labkit.agent.trust import open_to_others
-from labkit.errors import CapabilityMissingError, LabError
+from labkit.errors import CapabilityMissingError, LabError, WorkloadError
 
 PREFIX = Path("/usr/local/lib/labkit-agent")
 SUDOERS = Path("/etc/sudoers.d/labkit-agent")
@@ -38,11 +39,15 @@ def install(user: str, *, prefix: Path = PREFIX, sudoers: Path = SUDOERS) -> Non
     ------
     CapabilityMissingError
         Not root, or the interpreter can be written by others.
+    WorkloadError
+        There is no such user: sudo would read ``ALL`` or ``%staff`` as more than one.
     LabError
         A file could not be written, or sudo does not accept the rule.
     """
     if os.geteuid() != 0:
         raise CapabilityMissingError("install-agent writes root's folders: run it with sudo")
+    if user not in {each.pw_name for each in pwd.getpwall()}:
+        raise WorkloadError(f"install-agent: there is no user {user!r} here; name one with --user")
     base = Path(os.path.realpath(sys.executable))
     if found := open_to_others(base):
         raise CapabilityMissingError(

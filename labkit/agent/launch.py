@@ -18,8 +18,8 @@ from labkit.errors import AgentLostError, CapabilityMissingError
 STDERR_TAIL_BYTES = 16_384
 EXIT_WITHIN_S = 3.0
 WITHOUT_ROOT: Final = (
-    "run labkit as root, or let `sudo labkit install-agent` allow you its agent; rigs 'veth' and 'sim:ixgbe' "
-    "need no root"
+    f"run labkit as root, or let `sudo {Path(sys.executable).with_name('labkit')} install-agent` allow you "
+    f"its agent; rigs 'veth' and 'sim:ixgbe' need no root"
 )
 """What to do where sudo gives nothing."""
 

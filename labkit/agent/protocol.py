@@ -10,11 +10,12 @@ from typing import Final, TypeAlias
 import msgspec
 
 from labkit.engines.base import EngineConfig, EngineReport
+from labkit.factors import Scalar
 from labkit.linux.links import LinkFacts
 from labkit.nic.put_back import PutBack
-from labkit.records import Privilege, Sample, Scalar
+from labkit.records import Privilege, Sample
 
-PROTOCOL_VERSION: Final = 3
+PROTOCOL_VERSION: Final = 4
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -68,6 +69,18 @@ class OpenDevice(Message, frozen=True, kw_only=True):
 
 class RestoreAll(Message, frozen=True, kw_only=True):
     """Client: put back what dead laboratories left. Answer: AllRestored."""
+
+
+class Forget(Message, frozen=True, kw_only=True):
+    """Client: dismiss what is kept of a device that is gone for good. Answer: AllRestored.
+
+    Attributes
+    ----------
+    device : str
+        The name it had when it was changed.
+    """
+
+    device: str
 
 
 class Preview(Message, frozen=True, kw_only=True):
@@ -124,14 +137,21 @@ class Welcome(Message, frozen=True, kw_only=True):
 
 
 class Opened(Message, frozen=True, kw_only=True):
-    """Agent: state of the rig; `interrupts` is how many `irq_affinity` turns, None where there is none."""
+    """Agent: state of the rig.
+
+    Attributes
+    ----------
+    interrupts : int or None
+        How many `irq_affinity` turns, None where there is none.
+    notes : list of str
+        What people should know: settings put back when it was opened, and what this place lacks.
+    """
 
     privilege: Privilege
     link: LinkFacts
     peer: LinkFacts | None
     peer_counters: list[str]
     settings: dict[str, Scalar]
-    private_sysfs: bool
     driver: str | None
     interrupts: int | None
     notes: list[str]
@@ -221,6 +241,6 @@ class Failed(Message, frozen=True, kw_only=True):
 
 
 Request: TypeAlias = (
-    Hello | Open | OpenDevice | RestoreAll | Preview | Look | Load | Apply | Restore | Run | Stop
+    Hello | Open | OpenDevice | RestoreAll | Forget | Preview | Look | Load | Apply | Restore | Run | Stop
 )
 Answer: TypeAlias = Welcome | Opened | Told | AllRestored | Done | Applied | Live | Measured | Failed

@@ -71,11 +71,11 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
         _settled(host, request.sink)
     link_before = host.link(request.sink)
     before = host.read(request.sink)
-    with _eventfd() as wake_fd:
+    with _eventfd() as wake_fd, cpus_kept_awake() as awake:
         thread = _Engine(lambda: engine.run(frames, config, stop, progress), wake_fd)
         thread.start()
         try:
-            with _away_from(cpu, allowed), cpus_kept_awake() as awake:
+            with _away_from(cpu, allowed):
                 _watch(channel, host, request, before, progress, stop, wake_fd)
         finally:
             stop.set()

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import msgspec
 
 from labkit.agent.channel import Channel, Closed
-from labkit.agent.device import DeviceHost, StateFolders, restore_all
+from labkit.agent.device import DeviceHost, StateFolders
 from labkit.agent.host import Host
+from labkit.agent.leftovers import forget_device, restore_all
 from labkit.agent.protocol import (
     PROTOCOL_VERSION,
     AllRestored,
@@ -17,6 +18,7 @@ from labkit.agent.protocol import (
     Apply,
     Done,
     Failed,
+    Forget,
     Hello,
     Load,
     Look,
@@ -62,6 +64,7 @@ class Server:
             Open: self._open,
             OpenDevice: self._open_device,
             RestoreAll: lambda _: AllRestored(results=restore_all(self._folders)),
+            Forget: lambda asked: AllRestored(results=forget_device(self._folders, asked.device)),
             Preview: lambda asked: Told(lines=[self._rig().preview(asked.settings)]),
             Look: lambda asked: self._rig().look(asked.sink),
             Load: self._load,

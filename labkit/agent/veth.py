@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from labkit.agent.protocol import Opened, Reading
 from labkit.drivers.virtual import VETH as VETH_FACTS
-from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
+from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError, errno_name
+from labkit.factors import Scalar
 from labkit.linux import namespaces
 from labkit.linux.ethtool import Ethtool
+from labkit.linux.interfaces import NamedInterface
 from labkit.linux.link_stats import LinkStats
 from labkit.linux.links import LinkFacts, Links, QdiscCounts, driver_statistics, switch_ipv6_off
 from labkit.linux.machine import softnet_dropped
@@ -22,7 +25,7 @@ from labkit.nic.knob import Knob
 from labkit.nic.link_knobs import End, knobs_of_ends
 from labkit.nic.put_back import notes_of
 from labkit.nic.queue_knobs import queue_knobs
-from labkit.records import Privilege, Scalar
+from labkit.records import Privilege
 
 SENDER, PEER, IFB = "veth0", "veth1", "ifb0"
 # locally administered; the default flow goes to 02:00:00:00:00:02, which is none of these
@@ -56,14 +59,17 @@ class VethHost:
         with namespaces.inside(self._peer_network):
             self._peer_links, self._peer_stats, self._peer_ethtool = Links(), LinkStats(), Ethtool()
         self._links, self._stats, self._ethtool = Links(), LinkStats(), Ethtool()
-        self._peer_sysfs = namespaces.sysfs_of(self._peer_network)
-        self.private_sysfs = namespaces.mount_sysfs()
-        self._senders: list[End] = [(self._links, SENDER)]
-        self._ends: list[End] = [(self._links, SENDER), (self._peer_links, PEER)]
+        self._peer_sysfs, self._absent = self._find_sysfs()
+        self._senders: list[End] = []
+        self._ends: list[End] = []
         self._knobs: dict[str, Knob] = knobs_of_ends(self._senders, self._ends)
         # nothing outlives this process, so memory is journal enough
         self._settings = SettingsHost(
-            SENDER, self._knobs, MemoryJournal(), lambda: self._links.facts(SENDER).carrier
+            SENDER,
+            self._knobs,
+            MemoryJournal(),
+            lambda: self._links.facts(SENDER).carrier,
+            absent=self._absent,
         )
         self._indices: dict[str, int] = {}
 
@@ -82,19 +88,23 @@ class VethHost:
             self._links.add_veth(SENDER, SENDER_MAC, PEER, PEER_MAC, self._peer_network)
         except SettingRefusedError as refused:
             if refused.errno == errno.EPERM and self.privilege == "userns":
-                raise namespaces.user_namespaces_forbidden(refused.errno) from refused
+                what = "making a veth pair (RTM_NEWLINK)"
+                raise namespaces.step_refused(what, refused.errno) from refused
             raise _no_module("veth", refused) from refused
-        sender = ethtool_knobs(self._ethtool, self._links.index(SENDER), VETH_FACTS)
-        peer = ethtool_knobs(self._peer_ethtool, self._peer_links.index(PEER), VETH_FACTS)
+        self._indices = {SENDER: self._links.index(SENDER), PEER: self._peer_links.index(PEER)}
+        here, there = (NamedInterface(name, ifindex) for name, ifindex in self._indices.items())
+        self._senders.append((self._links, here))
+        self._ends.extend([(self._links, here), (self._peer_links, there)])
+        sender = ethtool_knobs(self._ethtool, here, VETH_FACTS)
+        peer = ethtool_knobs(self._peer_ethtool, there, VETH_FACTS)
         self._knobs.update({name: sender[name] for name in SENDER_CHANNELS if name in sender})
         self._knobs.update({name: peer[name] for name in PEER_FEATURES if name in peer})
         if self._peer_sysfs is not None:
-            files = queue_knobs(PEER, sys=self._peer_sysfs)
+            files = queue_knobs(there, sys=self._peer_sysfs)
             self._knobs.update({name: files[name] for name in PEER_NAPI if name in files})
         self._links.set_up(SENDER, up=True)
         self._peer_links.set_up(PEER, up=peer_carrier)
         self._wait_operational(yes=peer_carrier)
-        self._indices = {SENDER: self._links.index(SENDER), PEER: self._peer_links.index(PEER)}
 
     def look(self, sink: str) -> Opened:
         """State of the links that `sink` uses; an ifb device is made at its first use."""
@@ -105,10 +115,9 @@ class VethHost:
             peer=self._peer_links.facts(PEER) if device == SENDER else None,
             peer_counters=sorted(self._peer_stats.read(self._indices[PEER])) if device == SENDER else [],
             settings=self._settings.current(),
-            private_sysfs=self.private_sysfs,
             driver="veth",
             interrupts=None,
-            notes=[],
+            notes=[f"veth rig: no {', '.join(self._absent)}: {why}" for why in set(self._absent.values())],
         )
 
     def link(self, sink: str) -> LinkFacts:
@@ -188,6 +197,15 @@ class VethHost:
         for closable in (*netlink, self._peer_links, self._peer_stats, self._peer_ethtool):
             closable.close()
 
+    def _find_sysfs(self) -> tuple[Path | None, dict[str, str]]:
+        """The peer's sysfs; without one, the settings that the rig then lacks, with the reason."""
+        try:
+            return namespaces.sysfs_of(self._peer_network), {}
+        except OSError as refused:
+            kernel = f"{errno_name(refused.errno or 0)}: {refused.strerror}"
+            why = f"mounting a sysfs of the receiving end is refused [{kernel}], as in a container"
+            return None, dict.fromkeys(PEER_NAPI, f"{why}; all else works without it")
+
     def _wait_operational(self, *, yes: bool) -> None:
         """Wait until the kernel has acted on the carrier: before, frames are lost without a count."""
         deadline = time.monotonic() + CARRIER_WITHIN_S
@@ -211,7 +229,7 @@ class VethHost:
             self._links.set_qdisc(IFB, self._links.qdisc(SENDER))
             self._indices[IFB] = self._links.index(IFB)
             for ends in (self._senders, self._ends):
-                ends.append((self._links, IFB))
+                ends.append((self._links, NamedInterface(IFB, self._indices[IFB])))
         return device
 
 

@@ -10,7 +10,7 @@ BUSY_SHARE = 0.98
 
 def counted_budget(trial: Trial) -> tuple[Share, ...]:
     """The sender's CPU time a packet, not split further: no counter splits it. Empty when it is not known."""
-    if not trial.device_sent or trial.cpu_ns is None:
+    if not trial.device_sent or trial.cpu_ns is None or trial.elapsed_ns is None:
         return ()
     ns = min(trial.cpu_ns, trial.elapsed_ns) / trial.device_sent
     return (

@@ -11,7 +11,7 @@ from labkit.analysis.operations import OPERATIONS, accepted, changed_by, complet
 from labkit.analysis.ring import SETTLED
 from labkit.analysis.turns import frame_cost_ns, limit_of_answer
 from labkit.errors import WorkloadError, listed
-from labkit.records import SETTING_NAMES, Scalar, Settings
+from labkit.factors import SETTING_NAMES, Scalar, Settings
 from labkit.simnic.loop import simulate
 from labkit.simnic.profile import Constant, Profile
 from labkit.simnic.run import Share

@@ -17,7 +17,8 @@ from labkit.analysis.turns import (
     uncovered,
     wait_ns,
 )
-from labkit.records import Scalar, Trial
+from labkit.factors import Scalar
+from labkit.records import Trial
 from labkit.simnic.loop import simulate
 from labkit.simnic.profile import Profile
 from labkit.simnic.run import Share, Simulated, Zones
@@ -214,7 +215,7 @@ def _by_counters(trial: Trial, measured_ns: float | None) -> Explanation:
 
 def _ring(trial: Trial, sender: Sender, ring: int, zones: Zones, link: float) -> RingZones | None:
     """The zones, where the sender's frames go through a TX ring at all."""
-    if sender.engine == "receive" or sender.xmit_mode == "netif_receive":
+    if sender.engine == "receive" or sender.injects:
         return None
     label = ring_label(trial.settings_accepted, ring, trial.frame_bytes)
     return zones_of(label, ring, zones, trial.frame_bytes, link)

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from labkit.errors import CapabilityMissingError, WorkloadError, listed
-from labkit.records import Scalar, Settings
+from labkit.factors import Scalar, Settings
 from labkit.simnic.profile import NEEDED, Constant, Profile
 from labkit.simnic.sender import Sender
 
@@ -39,7 +39,13 @@ OPERATIONS: Final[Mapping[str, Constant]] = {
 }
 """Nanoseconds of one operation on the machines of the published tables."""
 
-OWN: Final = {"skb": "skb_ns", "doorbell": "doorbell_ns", "qdisc": "qdisc_ns"}
+OWN: Final = {
+    "lock": "lock_op_ns",
+    "rcu": "rcu_ns",
+    "skb": "skb_ns",
+    "doorbell": "doorbell_ns",
+    "qdisc": "qdisc_ns",
+}
 """Operations that a profile may know of its own machine."""
 
 
@@ -60,7 +66,7 @@ def costs(profile: Profile | None, microcosts: Mapping[str, float] | None) -> di
 def per_frame_constant(sender: Sender) -> str:
     """Constant that holds what one frame costs this sender, all in all."""
     if sender.engine == "pktgen":
-        return "inject_ns" if sender.xmit_mode == "netif_receive" else "packet_ns"
+        return "inject_ns" if sender.injects else "packet_ns"
     return {"tcp": "segment_ns", "receive": "receive_ns"}.get(sender.engine, "socket_ns")
 
 
@@ -92,21 +98,17 @@ def completed(profile: Profile, sender: Sender) -> Profile:
     CapabilityMissingError
         A constant that the engine needs is missing.
     """
-    needed = {"inject_ns", "skb_ns"} if _injects(sender) else set(NEEDED.get(sender.engine, ()))
-    missing = sorted(needed - profile.constants.known().keys())
-    if sender.engine not in NEEDED or missing:
+    ways = [names for names in NEEDED.get(sender.engine, ()) if ("inject_ns" in names) is sender.injects]
+    missing = sorted({name for names in ways for name in names} - profile.constants.known().keys())
+    if not ways or missing:
         raise CapabilityMissingError(
             f"sim:{profile.name} has no costs of engine '{sender.engine}'"
-            f"{' in mode ' + sender.xmit_mode if _injects(sender) else ''} (missing: {listed(missing)}); "
+            f"{' in mode ' + sender.xmit_mode if sender.injects else ''} (missing: {listed(missing)}); "
             f"it answers {listed(profile.engines)}"
         )
     if sender.through_qdisc and sender.engine != "tcp" and profile.constants.qdisc_ns is None:
         return _with(profile, {"qdisc_ns": OPERATIONS["qdisc"]})
     return profile
-
-
-def _injects(sender: Sender) -> bool:
-    return sender.engine == "pktgen" and sender.xmit_mode == "netif_receive"
 
 
 def _with(profile: Profile, constants: Mapping[str, Constant]) -> Profile:

@@ -8,16 +8,20 @@ import msgspec
 
 from labkit.analysis.summary import Estimate, ResultsLike, summarise
 from labkit.errors import WorkloadError
-from labkit.records import Scalar
+from labkit.factors import Scalar
 from labkit.units import percent_error
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One cell: `value` is None in a gap; `reason` says what is missing or left out."""
+    """One cell: `value` is None in a gap; `reason` says what is missing or left out.
+
+    `turned` says what the device made of a level (`labkit.analysis.summary.PointSummary`).
+    """
 
     value: float | None
     estimate: Estimate | None = None
     reason: str | None = None
+    turned: dict[str, str] = {}
 
 
 class Pivot(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +66,7 @@ def pivot(results: ResultsLike, x: str, y: str, value: str = "pps", *, seed: int
             value=point.estimate.mean if point.estimate else None,
             estimate=point.estimate,
             reason=point.reason,
+            turned=point.turned,
         )
         for point in summarise(results, (x, y), value, seed=seed)
     }

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from labkit.simnic.drain import drain_ns
 from labkit.simnic.loop import simulate
 from labkit.simnic.profile import Profile
 from labkit.simnic.run import Run, Zones
@@ -21,6 +22,7 @@ LINKS: Final = {
 }
 """Speeds in bits per second that a packet's time is held against."""
 
+NS_PER_MS: Final = 1_000_000
 SETTLED: Final = Run(duration_s=0.1, warmup_s=0.05)
 """Long enough for some 800 interrupts of the slowest moderation, behind the time that dynamic modes take."""
 
@@ -105,7 +107,8 @@ def drain_ms(
     queues : int
         Rings that are full at once.
     """
-    return 8 * bytes_each * frames_each * descriptors * queues / link_bits_per_s * 1000
+    frames = descriptors * frames_each
+    return drain_ns(frames, bytes_each, link_bits_per_s, queues=queues) / NS_PER_MS
 
 
 def drains(*, link_bits_per_s: float = LINKS["10G"], queues: int = 1) -> tuple[Drain, ...]:
@@ -206,22 +209,22 @@ class Ahead(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     without, limited : RingZones
         pktgen, which ignores the stack's stop, and the same through the stack, which heeds it.
-    bql_limit_bytes : int
-        Where BQL's limit came to rest.
+    bql_limit_bytes : int or None
+        Where BQL's limit came to rest; None where the kernel has no BQL.
     without_pps, limited_pps : float
         Packets per second of the two.
     """
 
     without: RingZones
     limited: RingZones
-    bql_limit_bytes: int
+    bql_limit_bytes: int | None
     without_pps: float
     limited_pps: float
 
     def __repr__(self) -> str:
         return (
             f"<Ahead of a new packet: {self.without.bytes_ahead:,.0f} bytes, {self.without.delay_us:.1f} us; "
-            f"with BQL (limit {self.bql_limit_bytes:,} bytes) {self.limited.bytes_ahead:,.0f} bytes, "
+            f"with BQL (limit {self.bql_limit_bytes} bytes) {self.limited.bytes_ahead:,.0f} bytes, "
             f"{self.limited.delay_us:.1f} us>"
         )
 
@@ -252,7 +255,7 @@ def bytes_ahead(profile: Profile, settings: Mapping[str, Any], frame_bytes: int)
     return Ahead(
         without=zones[0],
         limited=zones[1],
-        bql_limit_bytes=answers[1].bql_limit_bytes or 0,
+        bql_limit_bytes=answers[1].bql_limit_bytes,
         without_pps=answers[0].pps or 0.0,
         limited_pps=answers[1].pps or 0.0,
     )

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from labkit.errors import WorkloadError
-from labkit.records import Gap, Scalar, Trial
+from labkit.factors import Scalar
+from labkit.records import Gap, Trial
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +85,8 @@ class PointSummary(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     levels : dict of str to scalar
         Levels it was summed up by.
+    turned : dict of str to str
+        What the device made of a level where that is another value (``accepted 1008``), by factor.
     estimate : Estimate or None
         None when no unmarked trial has the value.
     marked : int
@@ -93,6 +96,7 @@ class PointSummary(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     levels: dict[str, Scalar]
+    turned: dict[str, str]
     estimate: Estimate | None
     marked: int
     reason: str | None
@@ -157,7 +161,7 @@ def summarise(
 def summary_frame(
     results: ResultsLike, by: Sequence[str] = (), value: str = "pps", *, seed: int = 0
 ) -> pd.DataFrame:
-    """The same as `summarise` as a pandas table: factors, n, mean, median, low, high, marked, reason."""
+    """A pandas table of `summarise`: factors, n, mean, median, low, high, marked, reason, turned."""
     import pandas as pd
 
     numbers = ("mean", "median", "low", "high")
@@ -168,9 +172,17 @@ def summary_frame(
             **{name: _finite_or_nan(getattr(point.estimate, name, None)) for name in numbers},
             "marked": point.marked,
             "reason": point.reason,
+            "turned": "; ".join(f"{name} {words}" for name, words in point.turned.items()) or None,
         }
         for point in summarise(results, by, value, seed=seed)
     )
+
+
+def turned_text(asked: Scalar, accepted: Scalar, effective: Scalar) -> str:
+    """Say what the device made of an asked level (``accepted 1008``); empty where it is in force as asked."""
+    words = [f"accepted {accepted}"] if accepted not in (None, asked) else []
+    other = isinstance(effective, float) and effective not in (accepted, asked)
+    return ", ".join([*words, *([f"effective {effective:g}"] if other else [])])
 
 
 def _finite_or_nan(number: float | None) -> float:
@@ -231,17 +243,31 @@ def _summary(
     values = [getattr(trial, value) for trial in sound]
     absent = values.count(None)
     reasons = list(dict.fromkeys(gap_reasons))
+    levels = dict(zip(names, key, strict=True))
     if marks:
         told = ", ".join(f"{mark} ({count})" for mark, count in marks.items())
         reasons.append(f"{len(trials) - len(sound)} of {len(trials)} trials left out: {told}")
     if absent:
         reasons.append(f"{value} is absent in {absent} of {len(sound)} trials")
     return PointSummary(
-        levels=dict(zip(names, key, strict=True)),
+        levels=levels,
+        turned=_turned(levels, trials),
         estimate=estimate([number for number in values if number is not None], seed=seed),
         marked=len(trials) - len(sound),
         reason="; ".join(reasons) or None,
     )
+
+
+def _turned(levels: Mapping[str, Scalar], trials: Sequence[Trial]) -> dict[str, str]:
+    """Words of `turned_text` by factor; each once, should repeats differ."""
+    told = {}
+    for name, asked in levels.items():
+        in_force = [
+            (trial.settings_accepted.get(name), trial.settings_effective.get(name)) for trial in trials
+        ]
+        texts = dict.fromkeys(turned_text(asked, *values) for values in in_force)
+        told[name] = " or ".join(text for text in texts if text)
+    return {name: text for name, text in told.items() if text}
 
 
 NUMBERS: Final = tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, Literal
@@ -118,8 +119,8 @@ def uncovered(profile: Profile, settings: Mapping[str, Any], sender: Sender) -> 
         return "it knows interrupts by interval alone, not by hold-off"
     if not profile.driver.rx_usecs.period_ns(usecs):
         return f"rx-usecs {usecs} does not moderate interrupts"
-    if sender.engine in {"receive", "tcp"} or sender.xmit_mode == "netif_receive":
-        return f"it knows no {sender.engine} in mode {sender.xmit_mode}"
+    if sender.engine in {"receive", "tcp"} or sender.injects:
+        return f"it knows no {sender.xmit_mode if sender.injects else sender.engine}"
     if sender.through_qdisc:
         return "it knows no byte queue limits"
     return "it knows one CPU at full speed" if sender.cpus > 1 or sender.gap_ns else None
@@ -127,7 +128,8 @@ def uncovered(profile: Profile, settings: Mapping[str, Any], sender: Sender) -> 
 
 def frame_cost_ns(profile: Profile, sender: Sender) -> float:
     """What sending one frame costs, doorbells and calls shared out among theirs; cleaning not."""
-    frames = {"frame": 1, "burst": doorbell_frames(profile, sender), "call": sender.batch}
+    doorbells = math.ceil(sender.batch / doorbell_frames(profile, sender))  # a call's end rings one, too
+    frames = {"frame": 1, "burst": sender.batch / doorbells, "call": sender.batch}
     return sum(term.ns / frames[term.per] for term in terms(profile, sender))
 
 

@@ -8,8 +8,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from labkit.factors import Scalar
 from labkit.linux.environment import online_cpus
-from labkit.records import Scalar
 
 Verdict: TypeAlias = Literal["ok", "unknown", "look", "bad"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("ok", "unknown", "look", "bad")
@@ -28,7 +28,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     device : str or None
         Interface that sends; None leaves the device's checks out.
     settings : mapping
-        Settings of the device as far as they were read.
+        Settings of the device as far as they were read; an error says why one was not.
     settings_missing : str
         Why the others were not.
     """
@@ -36,7 +36,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     root: Path
     cpu: int | None
     device: str | None
-    settings: Mapping[str, Scalar]
+    settings: Mapping[str, Scalar | Exception]
     settings_missing: str
 
     def cpus(self) -> frozenset[int]:
@@ -46,8 +46,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     def setting(self, name: str) -> Scalar:
         """Setting of the device; a ValueError where it was not read or the driver does not report it."""
         value = self.settings.get(name)
-        if value is None:
-            raise ValueError(f"{name}: {self.settings_missing}")
+        if value is None or isinstance(value, Exception):
+            raise ValueError(f"{name}: {self.settings_missing if value is None else value}")
         return value
 
 

@@ -9,6 +9,7 @@ from labkit.audit.cpu_checks import look_if
 from labkit.linux import environment
 
 OFFLOADS: Final = ("tso", "gso", "gro", "lro")
+PAUSES: Final = ("pause_rx", "pause_tx")
 PLAIN_QDISCS: Final = frozenset({"noqueue", "mq"})
 """No queue at all, or one for each hardware queue: no lock that CPUs share."""
 WIDE_OPEN_BYTES: Final = 1_879_048_192
@@ -55,12 +56,12 @@ def _show_nodes(found: tuple[int | None, frozenset[int]]) -> str:
 
 
 def _offloads(place: Place) -> list[str]:
-    place.setting(OFFLOADS[0])
+    place.setting(OFFLOADS[0])  # where the driver tells one, the others that it leaves out are not there
     return [name for name in OFFLOADS if place.settings.get(name)]
 
 
 def _pause(place: Place) -> dict[str, bool]:
-    return {name: bool(place.setting(name)) for name in ("pause_rx", "pause_tx")}
+    return {name: bool(place.setting(name)) for name in PAUSES}
 
 
 def _show_byte_limits(found: tuple[int, int] | None) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import errno
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,32 +12,49 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from labkit.audit.check import Audit, Place, audit_of
 from labkit.audit.cpu_checks import CPU_CHECKS
-from labkit.audit.device_checks import DEVICE_CHECKS
+from labkit.audit.device_checks import DEVICE_CHECKS, OFFLOADS, PAUSES
 from labkit.audit.machine_checks import MACHINE_CHECKS
 from labkit.errors import LabError, WorkloadError
+from labkit.factors import Scalar
 from labkit.linux.environment import has_device, online_cpus
+from labkit.linux.ethtool import Ethtool
 from labkit.linux.links import Links
-from labkit.records import Scalar
 
 CHECKS: Final = (*CPU_CHECKS, *MACHINE_CHECKS, *DEVICE_CHECKS)
 
-ReadSettings = Callable[[str], Mapping[str, Scalar]]
+ReadSettings = Callable[[str], Mapping[str, Scalar | Exception]]
 
 
-def link_settings(device: str) -> dict[str, Scalar]:
-    """Settings of `device` that netlink's link messages tell."""
-    links = Links()
+def device_settings(device: str) -> dict[str, Scalar | Exception]:
+    """What checks judge of `device`, read without privilege; an error stands for what was refused."""
+    found: dict[str, Scalar | Exception] = {}
+
+    def keep(names: Iterable[str], read: Callable[[], Mapping[str, Scalar]]) -> None:
+        try:
+            told = read()
+            found.update({name: told.get(name) for name in names})
+        except (LabError, OSError, NetlinkError) as refused:
+            absent = isinstance(refused, LabError) and refused.errno == errno.EOPNOTSUPP
+            why = LabError(f"{device} does not tell it", errno=errno.EOPNOTSUPP) if absent else refused
+            found.update(dict.fromkeys(names, why))
+
+    with closing(Links()) as links:
+        index = links.index(device)
+        keep(("qdisc",), lambda: {"qdisc": links.qdisc(device).kind})
     try:
-        return {"qdisc": links.qdisc(device).kind}
-    finally:
-        links.close()
+        with closing(Ethtool()) as ethtool:
+            keep(OFFLOADS, lambda: ethtool.features(index))
+            keep(PAUSES, lambda: ethtool.pause(index))
+    except LabError as absent:
+        found.update(dict.fromkeys((*OFFLOADS, *PAUSES), absent))
+    return found
 
 
 def audit(
     device: str | None = None,
     *,
     cpu: int | None = None,
-    settings: ReadSettings = link_settings,
+    settings: ReadSettings = device_settings,
     root: Path = Path("/"),
 ) -> Audit:
     """Judge everything known to move packet rates on this machine.
@@ -47,7 +66,7 @@ def audit(
     cpu : int or None
         CPU that sends; None looks at all.
     settings : callable
-        Reads the device's settings by their names; what it leaves out is unknown.
+        Reads the device's settings by their names; what it leaves out, or gives an error for, is unknown.
     root : Path
         Folder that holds proc and sys.
 
@@ -77,8 +96,8 @@ def _place(device: str | None, cpu: int | None, settings: ReadSettings, root: Pa
         raise WorkloadError(f"{device}: no such interface here; ip link lists them")
     if cpu is not None:
         _check_cpu(cpu, root)
-    known: Mapping[str, Scalar] = {}
-    missing = "not read by this audit, or the driver does not report it; ethtool may tell"
+    known: Mapping[str, Scalar | Exception] = {}
+    missing = "the driver does not report it"
     try:
         known = {} if device is None else settings(device)
     except (LabError, OSError, NetlinkError) as error:

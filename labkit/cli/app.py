@@ -60,12 +60,20 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except click.Abort:
+    except click.Abort as abort:
         click.echo("labkit: interrupted; nothing is left running", err=True)
+        _tell_notes(abort.__cause__)
         sys.exit(INTERRUPTED)
     except (LabError, OSError) as error:  # a folder that cannot be written is no fault of labkit's
         if "--debug" in given:
             traceback.print_exc()
         click.echo(f"labkit: {error}", err=True)
+        _tell_notes(error)
         sys.exit(getattr(error, "exit_code", 1))
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell_notes(error: BaseException | None) -> None:
+    """What else went wrong on the way out."""
+    for note in getattr(error, "__notes__", ()):
+        click.echo(f"labkit: {note}", err=True)

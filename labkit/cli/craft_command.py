@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from labkit.cli import rooms, show
+from labkit.cli import show
 from labkit.cli.options import as_json as json_option
-from labkit.cli.options import examples, traffic
+from labkit.cli.options import examples, traffic, udp_flow
 from labkit.traffic.show import craft_text
 
 
@@ -39,14 +39,10 @@ def command(
     as_json: bool,
 ) -> None:
     """Show the frames that a run would send, without sending any."""
-    flow = rooms.udp_flow(
-        frame_bytes=frame_bytes,
-        flows=flows,
-        vlan=vlan,
-        ipv6=ipv6,
-        vary=rooms.parse_vary(vary) or None,
-        seed=seed,
-    )
+    from labkit.traffic.flows import parse_vary
+
+    fields = dict(parse_vary(text) for text in vary) or None
+    flow = udp_flow(frame_bytes=frame_bytes, flows=flows, vlan=vlan, ipv6=ipv6, vary=fields, seed=seed)
     if not as_json:
         click.echo(craft_text(flow, shown))
         return

@@ -8,6 +8,7 @@ import os
 import click
 
 from labkit.cli.options import examples
+from labkit.errors import CapabilityMissingError
 
 
 @click.command("install-agent", epilog=examples("sudo .venv/bin/labkit install-agent --user ann"))
@@ -19,6 +20,7 @@ def command(user: str | None, dry_run: bool) -> None:
     A sudo rule without password for the checkout itself would make whoever can write the checkout root.
     """
     from labkit.agent.install import PREFIX, SUDOERS, install, sudoers_line
+    from labkit.agent.trust import open_to_others
 
     name = user or os.environ.get("SUDO_USER") or getpass.getuser()
     if dry_run:
@@ -26,5 +28,10 @@ def command(user: str | None, dry_run: bool) -> None:
             f"{PREFIX}: a copy of the agent that only root can write\n{SUDOERS}:\n{sudoers_line(name)}"
         )
         return
+    if found := open_to_others(PREFIX.parent):
+        raise CapabilityMissingError(
+            f"install-agent: {found[0]} can be written by its group or by anyone, so the agent would refuse "
+            f"to run below it; take that away: sudo chmod go-w {found[0]}"
+        )
     install(name)
     click.echo(f"{PREFIX} is made, and {SUDOERS} lets {name} start it as root", err=True)

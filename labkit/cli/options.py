@@ -1,14 +1,16 @@
-"""Options that several commands share, and text of the command line as values."""
+"""Options that several commands share, and what they say as values, rigs and traffic."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from labkit.errors import WorkloadError
+from labkit.records import Traffic
+from labkit.rigs.base import Rig
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -79,3 +81,25 @@ def pairs(texts: Sequence[str], what: str) -> dict[str, str]:
             raise WorkloadError(f"{what} {name.strip()} is given twice")
         found[name.strip()] = value.strip()
     return found
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options without those that are None: the library has its own defaults."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def open_rig(name: str, options: Mapping[str, Any]) -> Rig:
+    """Rig `name` with its parameters among `options`. What opening it put back goes to stderr."""
+    from labkit.rigs.choose import rig
+
+    opened = rig(name, **given({parameter: options[parameter] for parameter in RIG_PARAMETERS}))
+    for note in getattr(opened, "notes", ()):
+        click.echo(f"labkit: {note}", err=True)
+    return opened
+
+
+def udp_flow(**options: Any) -> Traffic:
+    """UDP traffic as the options ask for it."""
+    from labkit.traffic.flows import udp_flow
+
+    return udp_flow(**given(options))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from labkit.cli import rooms, show
+from labkit.cli import show
 from labkit.cli.options import as_json as json_option
 from labkit.cli.options import examples
 
@@ -13,7 +13,9 @@ from labkit.cli.options import examples
 @json_option
 def command(as_json: bool) -> None:
     """Where packets can be sent: each rig with its engines, sinks and settings."""
-    known = rooms.known_rigs()
+    from labkit.rigs.catalog import known_rigs
+
+    known = known_rigs()
     if as_json:
         show.print_json(known)
         return

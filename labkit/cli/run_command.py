@@ -6,8 +6,19 @@ from typing import Any
 
 import click
 
-from labkit.cli import rooms, show
-from labkit.cli.options import RIG_PARAMETERS, SENDING, examples, pairs, rig_parameters, sending, traffic
+from labkit.cli import show
+from labkit.cli.options import (
+    RIG_PARAMETERS,
+    SENDING,
+    examples,
+    given,
+    open_rig,
+    pairs,
+    rig_parameters,
+    sending,
+    traffic,
+    udp_flow,
+)
 from labkit.cli.options import as_json as json_option
 from labkit.records import Workload
 
@@ -47,21 +58,22 @@ def command(
     **others: Any,
 ) -> None:
     """One trial: send, count at three independent places, say what limited it."""
+    from labkit.experiment.trial import run_trial
     from labkit.report.values import guess
+    from labkit.rigs.choose import preview
 
     asked = {name: guess(text) for name, text in pairs(settings, "--set").items()}
-    parameters = {name: others[name] for name in RIG_PARAMETERS}
     if dry_run:
-        changes = rooms.preview(rig_name, asked, parameters)
+        changes = preview(rig_name, asked, **given({name: others[name] for name in RIG_PARAMETERS}))
         if as_json:
             show.print_json({"rig": rig_name, "changes": changes.splitlines()})
         else:
             click.echo(changes)
         return
-    flow = rooms.udp_flow(frame_bytes=frame_bytes, flows=flows)
+    flow = udp_flow(frame_bytes=frame_bytes, flows=flows)
     workload = Workload(flow=flow, engine=engine, **{name: others[name] for name in SENDING})
-    with rooms.open_rig(rig_name, parameters) as rig:
-        trial = rooms.run_trial(
+    with open_rig(rig_name, others) as rig:
+        trial = run_trial(
             rig, workload, settings=asked or None, duration_s=duration_s, count=count, check=not unchecked
         )
     if as_json:

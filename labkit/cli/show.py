@@ -8,16 +8,28 @@ from typing import Any, Final
 import click
 import msgspec
 
-from labkit.analysis.summary import ResultsLike, summarise
-from labkit.records import Trial
+from labkit.analysis.summary import PointSummary, ResultsLike, summarise
+from labkit.records import Mark, Trial
 from labkit.units import ns_to_seconds, percent_error
 
 DASH: Final = "\N{EN DASH}"
 """Stands where a value is not known."""
 
-
 MOST_SETTINGS: Final = 16
 """A trial with more settings in force shows those that were asked for: a card has a hundred."""
+
+MARKS: Final[Mapping[Mark, str]] = {
+    "cpu-shared": "something else ran on the sender's CPU",
+    "kernel-log": "the kernel warned during the run",
+    "rate-missed": "the asked rate was not reached within 1 %",
+    "device-reset": "the device started again during the run, by its driver's own counters",
+    "frozen": "no live sample came for five intervals: the sender stood still; look at what stopped it",
+    "no-carrier": "the link was down during the run",
+    "nothing-sent": "the device counted no frame",
+    "unsettled": "frames left a queue after the sender's end, which makes pps too high, or are in it still; "
+    "take a longer run or a shorter queue",
+}
+"""What is doubtful about a trial with each mark; no marked trial is in a mean."""
 
 
 def print_json(value: object) -> None:
@@ -43,14 +55,19 @@ def trial_text(trial: Trial) -> str:
     lines = [
         ", ".join(parts),
         f"  {number(trial.pps)} pps, {number(trial.ns_per_packet, 1)} ns/packet "
-        f"over {ns_to_seconds(trial.elapsed_ns):.3f} s{_asked_rate(trial)}",
+        f"over {_seconds(trial.elapsed_ns)}{_asked_rate(trial)}",
         "  " + "   ".join(f"{name} {number(count)}" for name, count in counts),
         f"  {_agreement(trial)}",
         f"  limiter: {trial.limiter or 'none proven'}; marks: {', '.join(trial.marks) or 'none'}",
     ]
+    lines += [f"  {mark}: {doubt}" for mark, doubt in MARKS.items() if mark in trial.marks]
     if trial.settings_accepted:
         lines.append(f"  settings: {_settings_text(trial)}")
     return "\n".join(lines)
+
+
+def _seconds(elapsed_ns: int | None) -> str:
+    return "an untold time" if elapsed_ns is None else f"{ns_to_seconds(elapsed_ns):.3f} s"
 
 
 def _settings_text(trial: Trial) -> str:
@@ -95,11 +112,17 @@ def sweep_text(results: ResultsLike) -> str:
     for point in summarise(results, value="pps"):
         found = point.estimate
         n, speeds = (found.n, [found.mean, found.low, found.high]) if found else (0, [None, None, None])
-        rows.append([levels_text(point.levels), str(n), *map(number, speeds), str(point.marked)])
+        rows.append([_point_text(point), str(n), *map(number, speeds), str(point.marked)])
     lines = table(["", "trials", "mean pps", "95 % from", "to", "marked"], rows)
     reasons = {(levels_text(gap.levels), gap.gap.reason): None for gap in results.gaps}
     lines += [f"gap {levels}: {reason}" for levels, reason in reasons]
     return "\n".join(lines)
+
+
+def _point_text(point: PointSummary) -> str:
+    """Levels as asked, with what the device made of them."""
+    words = ((levels_text({name: level}), point.turned.get(name)) for name, level in point.levels.items())
+    return " ".join(f"{level} ({turned})" if turned else level for level, turned in words)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -7,11 +7,12 @@ from typing import Any
 import click
 
 from labkit import paths
-from labkit.cli import rooms, show
-from labkit.cli.options import RIG_PARAMETERS, SENDING, examples, pairs, rig_parameters, sending, traffic
+from labkit.cli import show
+from labkit.cli.options import SENDING, examples, open_rig, pairs, rig_parameters, sending, traffic, udp_flow
 from labkit.cli.options import as_json as json_option
 from labkit.errors import WorkloadError
-from labkit.records import Scalar, Workload
+from labkit.factors import Scalar
+from labkit.records import Workload
 
 
 @click.command(
@@ -52,11 +53,13 @@ def command(
     **others: Any,
 ) -> int:
     """Every combination of some factors, repeated in random order; each trial is kept as it ends."""
+    from labkit.experiment.sweep import Sweep
+
     levels = {name: _levels(name, text) for name, text in pairs(factors, "--set").items()}
-    flow = rooms.udp_flow(frame_bytes=frame_bytes, flows=flows)
+    flow = udp_flow(frame_bytes=frame_bytes, flows=flows)
     workload = Workload(flow=flow, engine=engine, **{name: others[name] for name in SENDING})
-    with rooms.open_rig(rig_name, {name: others[name] for name in RIG_PARAMETERS}) as rig:
-        planned = rooms.sweep(rig, workload, levels, repeats=repeats, duration_s=duration_s, seed=seed)
+    with open_rig(rig_name, others) as rig:
+        planned = Sweep(rig, workload, factors=levels, repeats=repeats, duration_s=duration_s, seed=seed)
         for merged in planned.merged:
             click.echo(f"labkit: {merged}", err=True)
         try:

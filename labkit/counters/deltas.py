@@ -9,8 +9,8 @@ import msgspec
 Doubt: TypeAlias = Literal["wrapped", "reset", "wrap or reset", "device reset", "gauge"]
 """Why a difference is not simply that of two reads; a device reset restarts all of its counters at once."""
 
-NEAR_LIMIT = 0.5
-"""A counter below this share of its range did not wrap: it was reset."""
+LARGEST_SHARE = 0.5
+"""Share of its range that a counter may have moved to have wrapped; one that would need more was reset."""
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,13 +20,7 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
     doubt: Doubt | None
 
 
-def counter_delta(
-    before: int | None,
-    after: int | None,
-    *,
-    width_bits: int | None = None,
-    largest_possible: float | None = None,
-) -> Delta:
+def counter_delta(before: int | None, after: int | None, *, width_bits: int | None = None) -> Delta:
     """Difference of two reads of one counter.
 
     Parameters
@@ -35,14 +29,12 @@ def counter_delta(
         The reads; a missing one gives a missing difference.
     width_bits : int or None
         Width of the counter, where it is known.
-    largest_possible : float or None
-        What the link can move in the time between the reads; a wrap that would need more was a reset.
 
     Returns
     -------
     Delta
-        Never negative. A fall is a wrap only when the width is known, the old value was near the limit and
-        the movement is possible; else it is a reset, or undecided when the width is unknown.
+        Never negative. A fall is a wrap only when the width is known and the movement small beside it, so
+        that the old value was near the limit; else it is a reset, or undecided when the width is unknown.
     """
     if before is None or after is None:
         return Delta(value=None, doubt=None)
@@ -52,8 +44,7 @@ def counter_delta(
         return Delta(value=None, doubt="wrap or reset")
     limit = 1 << width_bits
     moved = limit - before + after
-    possible = largest_possible is None or moved <= largest_possible
-    if before >= NEAR_LIMIT * limit and before < limit and possible:
+    if before < limit and moved <= LARGEST_SHARE * limit:
         return Delta(value=moved, doubt="wrapped")
     return Delta(value=None, doubt="reset")
 

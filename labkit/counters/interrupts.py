@@ -101,8 +101,9 @@ class InterruptName(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueInterrupts(msgspec.Struct, frozen=True, kw_only=True):
-    """Interrupts of one queue."""
+    """Interrupts of one queue; `label` is the number of their line."""
 
+    label: str
     name: InterruptName
     counts: tuple[int, ...]
     shared: bool
@@ -186,7 +187,7 @@ def queue_interrupts(
     known = tuple(patterns)
     named = ((line, interrupt_name(name, known)) for line in interrupts.lines for name in line.names)
     found = [
-        QueueInterrupts(name=name, counts=line.counts, shared=line.shared)
+        QueueInterrupts(label=line.label, name=name, counts=line.counts, shared=line.shared)
         for line, name in named
         if name.kind == "queue" and _is_of(name, line.pci, device, pci, bus)
     ]

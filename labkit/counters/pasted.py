@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from labkit.errors import CapabilityMissingError, WorkloadError
-from labkit.records import Scalar
+from labkit.factors import Scalar
 
 RING_WORDS: Final = {
     "RX": "rx_ring",

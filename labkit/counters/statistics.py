@@ -1,4 +1,7 @@
-"""Driver statistics (``ethtool -S``): every line kept, and asked for by meaning. Absent is unknown."""
+"""Statistics (``ethtool -S``, the standard ones too): every line kept, and asked for by meaning.
+
+Absent is unknown.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Final
 import msgspec
 
 from labkit.counters.deltas import Delta, counter_delta
-from labkit.drivers.facts import DriverFacts
+from labkit.drivers.facts import STANDARD_COUNTERS, DriverFacts
 from labkit.errors import WorkloadError
 
 ETHTOOL_INDENT: Final = 5
@@ -127,13 +130,13 @@ def statistics_of(pairs: Iterable[tuple[str, int]]) -> Statistics:
 
 
 def total(statistics: Statistics, facts: DriverFacts, meaning: str) -> int | None:
-    """Sum of what the driver counts under `meaning`, over all queues.
+    """Sum of what the driver counts under `meaning`, over all queues; else what the standard counts.
 
     None when the driver has no such counter or one of its names is absent: unknown is not 0. Totals of the
     driver and of the hardware are two meanings, so the same packets are never added twice.
     """
     values: list[int] = []
-    for pattern in facts.counters.get(meaning, ()):
+    for pattern in facts.counters.get(meaning) or STANDARD_COUNTERS.get(meaning, ()):
         found = [row.value for row in _matching(statistics.rows, pattern)]
         if not found:
             return None

@@ -11,11 +11,11 @@ import msgspec
 from labkit.drivers.interrupt_names import NamePattern
 from labkit.drivers.values import ValueFacts, whole_number
 from labkit.errors import CapabilityMissingError, SettingRefusedError
-from labkit.records import Scalar, Settings
+from labkit.factors import Scalar, Settings
 
 RING_SETTINGS: Final = frozenset(
     "rx_ring rx_mini_ring rx_jumbo_ring tx_ring rx_buf_len cqe_size tx_push rx_push tx_push_buf_len "
-    "tcp_data_split".split()
+    "tcp_data_split hds_thresh".split()
 )
 """Settings of ``ethtool -G``."""
 
@@ -23,11 +23,18 @@ COALESCE_SETTINGS: Final = frozenset(
     "rx_usecs rx_frames rx_usecs_irq rx_frames_irq tx_usecs tx_frames tx_usecs_irq tx_frames_irq "
     "stats_block_usecs adaptive_rx adaptive_tx pkt_rate_low rx_usecs_low rx_frames_low tx_usecs_low "
     "tx_frames_low pkt_rate_high rx_usecs_high rx_frames_high tx_usecs_high tx_frames_high sample_interval "
-    "cqe_mode_rx cqe_mode_tx tx_aggr_max_bytes tx_aggr_max_frames tx_aggr_time_usecs".split()
+    "cqe_mode_rx cqe_mode_tx tx_aggr_max_bytes tx_aggr_max_frames tx_aggr_time_usecs "
+    "rx_profile tx_profile rx_cqe_frames rx_cqe_nsecs".split()
 )
 """Settings of ``ethtool -C``."""
 
 TRUTHS: Final = frozenset("tx_push rx_push adaptive_rx adaptive_tx cqe_mode_rx cqe_mode_tx".split())
+
+STANDARD_COUNTERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "tx_packets_nic": ("eth-mac/FramesTransmittedOK",),
+    "tx_lost_nic": ("eth-mac/FramesLostDueToIntMACXmitError",),
+}
+"""Standard statistics by meaning, for a driver whose own name of it is not known (net/ethtool/stats.c)."""
 
 GAUGES: Final = (".*temperature.*", "peer_ifindex")
 """Statistics of any driver that are values, not counts (be2net's temperature, veth's peer)."""
@@ -59,7 +66,7 @@ class DriverFacts(msgspec.Struct, frozen=True, kw_only=True):
         All names of a meaning are added up. Meanings: ``push_back`` (the queue was full), ``tx_dropped``,
         ``rx_dropped``, ``missed`` (no descriptor was free for a received frame), ``doorbells``,
         ``tx_packets``, ``tx_bytes`` and the hardware's own ``tx_packets_nic``, ``tx_bytes_nic``,
-        ``resets`` (the device started again).
+        ``tx_lost_nic`` (lost in the MAC), ``resets`` (the device started again).
     counters_source : str or None
         Where they were read.
     gauges : tuple of str

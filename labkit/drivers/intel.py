@@ -112,8 +112,18 @@ IGC: Final = DriverFacts(
         ),
     },
     resets_link=RINGS,
-    counters={"push_back": ("tx_queue_{q}_restart",), "missed": ("rx_missed_errors",)},
-    counters_source="igc_ethtool.c: igc_ethtool_get_strings",
+    counters={
+        "push_back": ("tx_queue_{q}_restart",),
+        "tx_dropped": ("tx_dropped",),
+        "rx_dropped": ("rx_queue_{q}_drops",),
+        "missed": ("rx_missed_errors",),
+        "tx_packets": ("tx_queue_{q}_packets",),
+        "tx_bytes": ("tx_queue_{q}_bytes",),
+        "tx_packets_nic": ("tx_packets",),
+        "tx_bytes_nic": ("tx_bytes",),
+    },
+    counters_source="igc_ethtool.c: igc_ethtool_get_strings; igc_gstrings_stats: the plain totals are the "
+    "hardware's (gptc, gotc), rx_missed_errors is mpc",
     interrupt_names=INTEL,
     source="igc_ethtool.c (6.12): a ring change takes the adapter down and up",
 )

@@ -8,7 +8,7 @@ import msgspec
 
 from labkit.drivers.facts import DriverFacts
 from labkit.errors import LabError
-from labkit.records import Scalar
+from labkit.factors import Scalar
 
 
 class Merged(msgspec.Struct, frozen=True, kw_only=True):

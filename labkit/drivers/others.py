@@ -43,7 +43,8 @@ MLX5: Final = DriverFacts(
         "tx_packets_nic": ("tx_packets_phy",),
         "tx_bytes_nic": ("tx_bytes_phy",),
     },
-    counters_source="mlx5 en_stats.c; the per-ring txN_stopped are parts of tx_queue_stopped",
+    counters_source="mlx5 en_stats.c: sw_stats_desc, q_stats_desc (only with a queue counter), "
+    "pport_802_3_stats_desc; the per-ring txN_stopped are parts of tx_queue_stopped",
     interrupt_names=MLX5_NAMES,
     source="mlx5 en_ethtool.c (6.12): a ring change opens new channels and drops carrier meanwhile",
 )
@@ -66,10 +67,14 @@ TG3: Final = DriverFacts(
             default=511,
             minimum=18,
             maximum=511,
-            source="tg3_set_ringparam: above TG3_TX_RING_SIZE - 1 or up to MAX_SKB_FRAGS EINVAL, no rounding",
+            source="tg3_set_ringparam: above TG3_TX_RING_SIZE - 1 or up to MAX_SKB_FRAGS EINVAL (three "
+            "times that on chips with the TSO bug), no rounding",
         ),
         "rx_ring": ValueFacts(
-            default=200, source="TG3_DEF_RX_RING_PENDING; 511 or 2047 at most, by chip; no rounding"
+            default=200,
+            source="TG3_DEF_RX_RING_PENDING; tg3_set_ringparam: above rx_std_ring_mask EINVAL, which is 511 "
+            "(TG3_RX_STD_MAX_SIZE_5700 - 1) or 2047 (_5717), by chip, and told; MAX_RXPEND_64 chips make 63 "
+            "of more",
         ),
         "rx_usecs": _TG3_USECS,
         "tx_usecs": _TG3_USECS,
@@ -77,8 +82,13 @@ TG3: Final = DriverFacts(
         "tx_frames": _TG3_FRAMES,
     },
     resets_link=RINGS | {"rx_jumbo_ring"},
-    counters={"missed": ("rx_discards",)},
-    counters_source="tg3.c: ethtool_stats_keys; no counter tells of a full queue",
+    counters={
+        "missed": ("rx_discards",),
+        "tx_packets_nic": ("tx_ucast_packets", "tx_mcast_packets", "tx_bcast_packets"),
+        "tx_bytes_nic": ("tx_octets",),
+    },
+    counters_source="tg3.c: ethtool_stats_keys; tg3_get_nstats makes rx_missed_errors of rx_discards (and "
+    "rx_over_errors of rxbds_empty); no counter tells of a full queue",
     interrupt_names=COMMON_NAMES,
     source="tg3.c (6.12): a ring change halts and restarts the chip; systemd issue 28696: 3 s without link",
 )
@@ -102,8 +112,14 @@ BNXT: Final = DriverFacts(
         ),
     },
     resets_link=RINGS | {"rx_jumbo_ring"},
-    counters={"missed": ("[{q}]: rx_discards",), "tx_dropped": ("[{q}]: tx_discards",)},
-    counters_source="bnxt_ethtool.c: bnxt_ring_rx_stats_str, bnxt_ring_tx_stats_str",
+    counters={
+        "missed": ("[{q}]: rx_discards",),
+        "tx_dropped": ("[{q}]: tx_discards",),
+        "tx_packets_nic": tuple(f"[{{q}}]: tx_{cast}_packets" for cast in ("ucast", "mcast", "bcast")),
+        "tx_bytes_nic": tuple(f"[{{q}}]: tx_{cast}_bytes" for cast in ("ucast", "mcast", "bcast")),
+    },
+    counters_source="bnxt_ethtool.c: bnxt_ring_rx_stats_str, bnxt_ring_tx_stats_str, written by "
+    "bnxt_get_strings as [ring]: name; they are the hardware's; no counter tells of a full queue",
     interrupt_names=COMMON_NAMES,
     source="bnxt_ethtool.c (6.12): a ring change closes and opens the device, carrier drops meanwhile",
 )
@@ -138,8 +154,13 @@ GIANFAR: Final = DriverFacts(
         "tx_frames": _GIANFAR_FRAMES,
     },
     resets_link=RINGS | USECS_AND_FRAMES,
-    counters={"missed": ("rx-busy-errors",)},
-    counters_source="gianfar_ethtool.c: stat_gstrings; no counter tells of a full queue",
+    counters={
+        "missed": ("rx-busy-errors",),
+        "tx_packets_nic": ("tx-packets",),
+        "tx_bytes_nic": ("tx-byte-counter",),
+    },
+    counters_source="gianfar_ethtool.c: stat_gstrings; gfar_gstrings leaves out all behind tx-timeout-errors "
+    "on devices without RMON; no counter tells of a full queue",
     interrupt_names=GIANFAR_NAMES,
     source="gianfar_ethtool.c (6.12): every set restarts the interface",
 )

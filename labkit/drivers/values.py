@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from labkit.errors import SettingRefusedError, WorkloadError
-from labkit.records import Scalar, typed
+from labkit.factors import Scalar, typed
 from labkit.units import NS_PER_US
 
 U32_MAX: Final = 2**32 - 1

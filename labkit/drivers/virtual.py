@@ -18,7 +18,7 @@ VIRTIO_NET: Final = DriverFacts(
     name="virtio_net",
     kernel="6.12",
     rings=frozenset({"rx_ring", "tx_ring"}),
-    coalesce=frozenset({"rx_usecs", "tx_usecs", "rx_frames", "tx_frames", "adaptive_rx"}),
+    coalesce=frozenset({"rx_usecs", "tx_usecs", "rx_frames", "tx_frames", "adaptive_rx", "rx_profile"}),
     per_queue_coalesce=True,
     values={"rx_ring": _VIRTIO_RING, "tx_ring": _VIRTIO_RING},
     counters={
@@ -31,7 +31,8 @@ VIRTIO_NET: Final = DriverFacts(
     interrupt_names=VIRTIO_NAMES,
     source="virtio_net.c (6.12): usecs only where the device offers notification coalescing (EOPNOTSUPP "
     "elsewhere, captured), and then only tx-frames 0 or 1 with rx-frames 1; tx-frames from or to 0 needs the "
-    "link down (EBUSY); rings are resized one queue at a time",
+    "link down (EBUSY); rings are resized one queue at a time; "
+    "virtnet_init_irq_moder: rx-profile has microseconds and packets, no completions",
 )
 
 

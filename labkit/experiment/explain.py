@@ -16,8 +16,9 @@ from labkit.analysis.explain import Explanation, sender_of
 from labkit.analysis.operations import accepted, completed
 from labkit.analysis.turns import law_pps, limit_of_answer
 from labkit.errors import WorkloadError
+from labkit.factors import Scalar, Settings
 from labkit.paths import data_dir
-from labkit.records import Scalar, Settings, Trial
+from labkit.records import Trial
 from labkit.rigs.profiles import load_profile
 from labkit.simnic.loop import simulate
 from labkit.simnic.profile import Profile

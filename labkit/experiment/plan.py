@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from labkit.errors import WorkloadError
-from labkit.records import ENGINE_NAMES, SETTING_NAMES, SINK_NAMES, WORKLOAD_FACTORS, Scalar, typed
+from labkit.factors import ENGINE_NAMES, SETTING_NAMES, SINK_NAMES, WORKLOAD_FACTORS, Scalar, typed
 
 MAX_TRIALS: Final = 1_000_000
 """Most trials of one plan: eleven days at a second each, and all of them are held in memory."""

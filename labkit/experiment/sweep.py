@@ -21,7 +21,8 @@ from labkit.errors import (
 from labkit.experiment.interrupts import termination_unwinds
 from labkit.experiment.plan import Factor, Plan, Point
 from labkit.experiment.trial import run_trial
-from labkit.records import SETTING_NAMES, Gap, Scalar, Settings, Trial, Workload
+from labkit.factors import SETTING_NAMES, Scalar, Settings
+from labkit.records import Gap, Trial, Workload
 from labkit.results.provenance import client_environment
 from labkit.results.results import Measured, Missed, Results
 from labkit.results.store import Store
@@ -49,7 +50,7 @@ class Sweep:
     """Every combination of some factors on one rig, repeated in randomised blocks.
 
     Levels of a setting that the rig's driver accepts as one value are one level: the first of them is run,
-    and ``merged`` names the others.
+    and ``merged`` names the others, in the results' ``environment`` too.
 
     Parameters
     ----------
@@ -94,6 +95,14 @@ class Sweep:
         """Levels that fell together, by setting; each is one line of text."""
         self.plan = asked.with_levels({levels.setting: levels.levels for levels in self.merged})
         self._measure: Measure = measure or run_trial
+
+    def __repr__(self) -> str:
+        plan = self.plan
+        over = ", ".join(f"{factor.name} ({len(factor.levels)})" for factor in plan.factors)
+        return (
+            f"<Sweep on {self.rig.info.name} over {over}: "
+            f"{len(plan.points)} trials of {plan.duration_s:g} s, {plan.repeats} of each combination>"
+        )
 
     def run(
         self,
@@ -144,7 +153,9 @@ class Sweep:
         if found is not None:
             store.mark(found, "running")
             return found
-        return store.begin(**entry, environment=client_environment(paths.checkout_dir()))
+        environment = client_environment(paths.checkout_dir())
+        environment["merged"] = msgspec.to_builtins(self.merged)
+        return store.begin(**entry, environment=environment)
 
     def _work(self, run: _Run, progress: bool) -> None:
         from tqdm.auto import tqdm

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from labkit.records import Sample, Settings, Trial, Workload
+from labkit.factors import Settings
+from labkit.records import Sample, Trial, Workload
 from labkit.rigs.base import Rig
 
-CURABLE_MARKS = frozenset({"cpu-shared", "kernel-log", "rate-missed"})
+CURABLE_MARKS = frozenset({"cpu-shared", "kernel-log", "rate-missed", "device-reset", "frozen"})
 """Marks of a disturbance that may be gone the next time; without carrier nothing gets better."""
 MAX_REPEATS = 3
 

@@ -1,68 +1,24 @@
-"""Rings, coalescing, channels, pause and features of a device over ethtool's generic netlink.
+"""Rings, coalescing, channels, pause, features and standard statistics of a device over ethtool's netlink.
 
 A client of its own, on pyroute2's message classes: pyroute2's reads coalescing, channels and features by
 ioctl, where the kernel says no word about a refusal. This one keeps those words and the attribute they are
-about, sends exactly what was asked, and waits a bounded time.
+about, sends exactly what was asked, and waits a bounded time. What netlink does not have goes by ioctl: the
+driver's name, moderation of single queues, and (`labkit.linux.links`) a driver's own statistics.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import fcntl
-import socket
-import struct
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
-
-import msgspec
-from pyroute2.netlink import CTRL_CMD_GETFAMILY, GENL_ID_CTRL, NETLINK_EXT_ACK, SOL_NETLINK, ctrlmsg
+from typing import Any
 
 from labkit.errors import CapabilityMissingError, LabError
+from labkit.factors import BY_QUEUE_SETTINGS, BY_QUEUE_SUFFIX, Scalar
+from labkit.linux import ethtool_ioctl, ethtool_profiles, ethtool_statistics
 from labkit.linux import ethtool_messages as messages
 from labkit.linux.ethtool_messages import CHANNELS, COALESCE, PAUSE, RINGS, Group
-from labkit.linux.netlink_refusals import Refusal, attribute_at, error_of, refusal_of
-from labkit.records import Scalar
-
-# <linux/netlink.h>, <linux/ethtool.h>, <linux/sockios.h>
-NETLINK_GENERIC = 16
-NLMSG_ERROR = 2
-NLM_F_REQUEST = 1
-NLM_F_ACK = 4
-SIOCETHTOOL = 0x8946
-ETHTOOL_GDRVINFO = 3
-IFNAMSIZ = 16
-DRIVER_INFO = struct.Struct("=I32s32s32s32s32s12s5I")
-"""``struct ethtool_drvinfo``: command, driver, version, firmware, bus, expansion ROM, and counts."""
-HEADER = struct.Struct("=IHHII")
-ANSWER_BYTES = 65536
-ANSWER_TIMEOUT_S = 2.0
-
-
-class NetlinkSocket(Protocol):
-    """What is needed of a netlink socket."""
-
-    def send(self, data: bytes, /) -> int: ...  # noqa: D102
-    def recv(self, size: int, /) -> bytes: ...  # noqa: D102
-    def fileno(self) -> int: ...  # noqa: D102
-    def close(self) -> None: ...  # noqa: D102
-
-
-class DriverInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a driver says of itself (`ethtool -i`); what it leaves empty is None."""
-
-    driver: str
-    version: str | None
-    firmware: str | None
-    bus: str | None
-
-
-def open_socket() -> socket.socket:
-    """Open a generic netlink socket of this thread's namespace that gets the kernel's extended answers."""
-    made = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, NETLINK_GENERIC)
-    made.settimeout(ANSWER_TIMEOUT_S)
-    made.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
-    return made
+from labkit.linux.ethtool_queues import QueueModeration
+from labkit.linux.ethtool_socket import EthtoolSocket, NetlinkSocket, open_socket
 
 
 class Ethtool:
@@ -76,18 +32,19 @@ class Ethtool:
     ----------
     socket_factory : callable
         Opens the socket; tests hand in one that answers by itself.
+    ioctl, interface_name : callable
+        What goes by ioctl over that socket; tests hand in those too.
     """
 
-    def __init__(self, socket_factory: Callable[[], NetlinkSocket] = open_socket) -> None:
-        self._socket = socket_factory()
-        self._sequence = 0
-        self._feature_names: tuple[str, ...] = ()
-        self._family = GENL_ID_CTRL
-        try:
-            self._family = self._find_family()
-        except LabError:
-            self.close()
-            raise
+    def __init__(
+        self,
+        socket_factory: Callable[[], NetlinkSocket] = open_socket,
+        *,
+        ioctl: ethtool_ioctl.Exchange = ethtool_ioctl.exchange,
+        interface_name: Callable[[int, int], str] = ethtool_ioctl.interface_name,
+    ) -> None:
+        self._socket = EthtoolSocket(socket_factory, ioctl, interface_name)
+        self._strings: dict[int, tuple[str, ...]] = {}
 
     def close(self) -> None:
         """Close the socket."""
@@ -111,6 +68,12 @@ class Ethtool:
 
     def set_coalesce(self, ifindex: int, settings: Mapping[str, Scalar]) -> None:
         """Change the moderation values that are named."""
+        for name in ethtool_profiles.PROFILES:
+            if name in settings:
+                current = self.coalesce(ifindex)[name]
+                ethtool_profiles.check_steps(
+                    name, str(settings[name]), None if current is None else str(current)
+                )
         self._write(COALESCE, ifindex, settings)
 
     def channels(self, ifindex: int) -> dict[str, Scalar]:
@@ -158,42 +121,80 @@ class Ethtool:
             message = messages.request(
                 messages.Features, messages.FEATURES_SET, ifindex, [wanted], messages.OMIT_REPLY
             )
-            self._ask(message, f"interface {ifindex}: {_asked(settings)}", writing=True)
+            self._socket.ask(message, f"interface {ifindex}: {_asked(settings)}", writing=True)
 
-    def driver_info(self, name: str) -> DriverInfo:
+    def driver_info(self, name: str) -> ethtool_ioctl.DriverInfo:
         """What the driver of interface `name` says of itself."""
-        what, interface = f"{name}: driver information", name.encode()
-        if len(interface) >= IFNAMSIZ:  # the kernel would cut the name, and might find another interface
-            raise error_of(what, Refusal(errno.ENODEV), writing=False)
-        answer = ctypes.create_string_buffer(struct.pack("=I", ETHTOOL_GDRVINFO), DRIVER_INFO.size)
-        request = struct.pack("@16sP16x", interface, ctypes.addressof(answer))
+        request = ethtool_ioctl.driver_info_request()
+        answer = self._socket.exchange(f"{name}: driver information", name, request, writing=False)
+        return ethtool_ioctl.driver_info_of(answer)
+
+    def coalesce_by_queue(self, ifindex: int) -> dict[str, Scalar]:
+        """Moderation of single queues (`labkit.records.BY_QUEUE_SETTINGS`), one text for all queues."""
         try:
-            fcntl.ioctl(self._socket.fileno(), SIOCETHTOOL, request)
-        except OSError as refused:
-            raise error_of(what, Refusal(refused.errno or errno.EIO), writing=False) from refused
-        return driver_info_of(answer.raw)
+            found = self._queues(ifindex, "coalescing of single queues", writing=False).read()
+        except LabError as refused:
+            if refused.errno != errno.EINVAL:
+                raise
+            return dict.fromkeys(BY_QUEUE_SETTINGS)  # queues that are not there while the device is down
+        told = self.coalesce(ifindex)
+        return {
+            name: None if told[name.removesuffix(BY_QUEUE_SUFFIX)] is None else value
+            for name, value in found.items()
+        }
+
+    def set_coalesce_by_queue(self, ifindex: int, settings: Mapping[str, Scalar]) -> None:
+        """Change the settings that are named, on the queues where they differ."""
+        self._queues(ifindex, _asked(settings), writing=True).write(settings)
+
+    def standard_statistics(self, ifindex: int) -> dict[str, int]:
+        """Counters alike in every driver, such as ``eth-mac/FramesTransmittedOK``; empty without any."""
+        command, wanted = ethtool_statistics.STATISTICS_GET, [ethtool_statistics.WANTED]
+        message = messages.request(ethtool_statistics.Statistics, command, ifindex, wanted)
+        try:
+            answer = self._socket.ask(message, f"interface {ifindex}: standard statistics", writing=False)
+        except CapabilityMissingError:
+            return {}
+        return ethtool_statistics.counts_of(answer, self._names)
+
+    def _queues(self, ifindex: int, what: str, *, writing: bool) -> QueueModeration:
+        try:
+            told = self.channels(ifindex)
+        except CapabilityMissingError:  # then there is one queue, and its refusal is the one of interest
+            told = {"channels": 1}
+        counts = {name: int(told.get(name) or 0) for name in ("channels", "rx_channels", "tx_channels")}
+
+        def ask(data: bytes) -> bytes:
+            return self._socket.exchange(f"interface {ifindex}: {what}", ifindex, data, writing=writing)
+
+        shared = counts["channels"]
+        return QueueModeration(ask, rx=shared + counts["rx_channels"], tx=shared + counts["tx_channels"])
 
     def _read(self, group: Group, ifindex: int) -> dict[str, Any]:
         """Every attribute that the kernel gives and our tables know."""
         message = messages.request(group.message, group.read_command, ifindex)
-        answer = self._ask(message, f"interface {ifindex}: {group.title}", writing=False)
+        answer = self._socket.ask(message, f"interface {ifindex}: {group.title}", writing=False)
         return {slot[0]: slot[1] for slot in answer["attrs"] if slot[0] != "UNKNOWN"}
 
     def _write(self, group: Group, ifindex: int, settings: Mapping[str, Scalar]) -> None:
-        attributes = [(name, messages.number_of(group, name, value)) for name, value in settings.items()]
+        attributes = [(name, messages.sent_of(group, name, value)) for name, value in settings.items()]
         if attributes:
             message = messages.request(group.message, group.write_command, ifindex, attributes)
-            self._ask(message, f"interface {ifindex}: {_asked(settings)}", writing=True)
+            self._socket.ask(message, f"interface {ifindex}: {_asked(settings)}", writing=True)
 
     def _features(self) -> tuple[str, ...]:
-        """The kernel's names of all features, by bit; asked once, for they cannot change while it runs."""
-        if not self._feature_names:
-            wanted = {"attrs": [("set", {"attrs": [("id", messages.FEATURE_STRINGS)]})]}
+        """The kernel's names of all features, by bit."""
+        return self._names(messages.FEATURE_STRINGS)
+
+    def _names(self, strings: int) -> tuple[str, ...]:
+        """One of the kernel's sets of names; asked once, for it cannot change while it runs."""
+        if strings not in self._strings:
+            wanted = {"attrs": [("set", {"attrs": [("id", strings)]})]}
             message = messages.request(messages.Strings, messages.STRINGS_GET, None, [("sets", wanted)])
-            answer = self._ask(message, "names of features", writing=False)
-            strings = answer.get_attr("sets").get_attr("set").get_attr("strings").get_attrs("string")
-            self._feature_names = tuple(str(text.get_attr("value") or "") for text in strings)
-        return self._feature_names
+            answer = self._socket.ask(message, "names of features and counters", writing=False)
+            found = answer.get_attr("sets").get_attr("set").get_attr("strings").get_attrs("string")
+            self._strings[strings] = tuple(str(text.get_attr("value") or "") for text in found)
+        return self._strings[strings]
 
     def _turnable(self, ifindex: int) -> frozenset[str]:
         sets = self._feature_sets(ifindex)
@@ -216,58 +217,11 @@ class Ethtool:
     def _feature_sets(self, ifindex: int) -> dict[str, frozenset[str]]:
         flags = messages.COMPACT_BITSETS
         message = messages.request(messages.Features, messages.FEATURES_GET, ifindex, flags=flags)
-        answer = self._ask(message, f"interface {ifindex}: features", writing=False)
+        answer = self._socket.ask(message, f"interface {ifindex}: features", writing=False)
         return {
             name: messages.names_on(answer.get_attr(name), self._features())
             for name in ("hw", "active", "nochange")
         }
-
-    def _find_family(self) -> int:
-        message = ctrlmsg()
-        message["cmd"], message["version"] = CTRL_CMD_GETFAMILY, 1
-        message["attrs"] = [("CTRL_ATTR_FAMILY_NAME", messages.FAMILY)]
-        try:
-            return int(self._ask(message, "ethtool", writing=False).get_attr("CTRL_ATTR_FAMILY_ID"))
-        except LabError as refused:
-            raise CapabilityMissingError(
-                "this kernel has no ethtool netlink (CONFIG_ETHTOOL_NETLINK, Linux 5.6); use rig 'sim:ixgbe'",
-                errno=refused.errno,
-            ) from refused
-
-    def _ask(self, message: Any, what: str, *, writing: bool) -> Any:
-        """Answer to one request, or None where the kernel only says yes."""
-        self._sequence += 1
-        message["header"].update(
-            type=self._family, flags=NLM_F_REQUEST | NLM_F_ACK, sequence_number=self._sequence
-        )
-        message.encode()
-        request, answer = bytes(message.data), None
-        try:
-            self._socket.send(request)
-            while True:
-                data = self._socket.recv(ANSWER_BYTES)
-                _, kind, _, sequence, _ = HEADER.unpack_from(data)
-                if sequence != self._sequence:
-                    continue
-                if kind == NLMSG_ERROR:
-                    break
-                answer = type(message)(data)
-                answer.decode()
-        except TimeoutError as late:
-            raise LabError(f"{what}: no answer within {ANSWER_TIMEOUT_S} s; try again") from late
-        refused = refusal_of(data)
-        if refused.errno:
-            names = [name for name, _ in message.nla_map]
-            about = None if refused.offset is None else attribute_at(request, refused.offset, names)
-            raise error_of(what, refused, about=about, writing=writing)
-        return answer
-
-
-def driver_info_of(answer: bytes) -> DriverInfo:
-    """Read a ``struct ethtool_drvinfo``."""
-    texts = [text.partition(b"\0")[0].decode(errors="replace") for text in DRIVER_INFO.unpack(answer)[1:5]]
-    version, firmware, bus = (None if text in {"", "N/A"} else text for text in texts[1:])
-    return DriverInfo(driver=texts[0], version=version, firmware=firmware, bus=bus)
 
 
 def _asked(settings: Mapping[str, Scalar]) -> str:

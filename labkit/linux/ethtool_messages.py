@@ -1,6 +1,7 @@
 """ethtool's generic netlink messages as tables: attribute numbers, their kinds, and labkit's names for them.
 
-Numbers and kinds are those of <linux/ethtool_netlink.h>; an attribute's place in its table is its number.
+Numbers and kinds are those of <linux/ethtool_netlink_generated.h> (before Linux 6.14 in
+<linux/ethtool_netlink.h>); an attribute's place in its table is its number.
 Where an attribute is a setting, the table has labkit's name for it (ethtool's word in snake case). What newer
 kernels add behind a table's end is skipped when an answer is read.
 """
@@ -15,7 +16,8 @@ from typing import Any, Final, NamedTuple
 from pyroute2.netlink import NLA_F_NESTED, genlmsg, nla
 
 from labkit.errors import SettingRefusedError, WorkloadError
-from labkit.records import Scalar
+from labkit.factors import Scalar
+from labkit.linux import ethtool_profiles
 
 FAMILY: Final = "ethtool"
 VERSION: Final = 1
@@ -31,7 +33,7 @@ FEATURE_STRINGS: Final = 4
 """``ETH_SS_FEATURES``: the names of all features, in the order of their bits."""
 
 
-def _table(*rows: str) -> tuple[tuple[str, str], ...]:
+def table(*rows: str) -> tuple[tuple[str, str], ...]:
     """Attributes from rows ``"kind: name name"``, numbered from 1; number 0 is never used."""
     pairs = [("unspecified", "none")]
     for row in rows:
@@ -40,32 +42,30 @@ def _table(*rows: str) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def _nest(*rows: str, **nested: Any) -> Any:
+def nest(*rows: str, **nested: Any) -> Any:
     """Class of an attribute that holds attributes."""
-    return type("Nest", (nla,), {"nla_flags": NLA_F_NESTED, "nla_map": _table(*rows), **nested})
+    return type("Nest", (nla,), {"nla_flags": NLA_F_NESTED, "nla_map": table(*rows), **nested})
 
 
 def _message(*rows: str, **nested: Any) -> Any:
     """Class of a message about one device."""
-    table = _table("Device: device", *rows)
-    return type("Message", (genlmsg,), {"nla_map": table, "Device": Device, **nested})
+    attributes = table("Device: device", *rows)
+    return type("Message", (genlmsg,), {"nla_map": attributes, "Device": Device, **nested})
 
 
-Device: Final = _nest("uint32: ifindex", "asciiz: ifname", "uint32: flags")
-_BIT: Final = _nest("uint32: index", "asciiz: name", "flag: value")
-Bitset: Final = _nest(
+Device: Final = nest("uint32: ifindex", "asciiz: ifname", "uint32: flags")
+_BIT: Final = nest("uint32: index", "asciiz: name", "flag: value")
+Bitset: Final = nest(
     "flag: nomask",
     "uint32: size",
     "Bits: bits",
     "cdata: value mask",
-    Bits=_nest("Bit: bit", Bit=_BIT),
+    Bits=nest("Bit: bit", Bit=_BIT),
 )
-_STRING: Final = _nest("uint32: index", "asciiz: value")
-_STRING_SET: Final = _nest(
-    "uint32: id count", "Strings: strings", Strings=_nest("Text: string", Text=_STRING)
-)
+_STRING: Final = nest("uint32: index", "asciiz: value")
+_STRING_SET: Final = nest("uint32: id count", "Strings: strings", Strings=nest("Text: string", Text=_STRING))
 
-Strings: Final = _message("Sets: sets", Sets=_nest("Set: set", Set=_STRING_SET))
+Strings: Final = _message("Sets: sets", Sets=nest("Set: set", Set=_STRING_SET))
 Features: Final = _message("Bitset: hw wanted active nochange", Bitset=Bitset)
 
 
@@ -81,7 +81,8 @@ class Group(NamedTuple):
     read_command, write_command : int
         The two requests (``ETHTOOL_MSG_*_GET`` and ``_SET``).
     kinds : dict
-        Netlink's kind of each setting: ``uint32`` for a number, ``uint8`` for a switch.
+        Netlink's kind of each setting: ``uint32`` for a number, ``uint8`` for a switch, ``Profile`` for a
+        text of `labkit.linux.ethtool_profiles`.
     """
 
     title: str
@@ -91,12 +92,12 @@ class Group(NamedTuple):
     kinds: dict[str, str]
 
 
-def _group(title: str, read_command: int, *rows: str) -> Group:
-    message = _message(*rows)
+def _group(title: str, read_command: int, *rows: str, **nested: Any) -> Group:
+    message = _message(*rows, **nested)
     kinds = {
         name: kind
         for name, kind in message.nla_map
-        if kind in {"uint8", "uint32"} and not name.endswith("_max")
+        if kind in {"uint8", "uint32", "Profile"} and not name.endswith("_max")
     }
     return Group(title, message, read_command, read_command + 1, kinds)
 
@@ -127,6 +128,9 @@ COALESCE: Final = _group(
     "uint32: pkt_rate_high rx_usecs_high rx_frames_high tx_usecs_high tx_frames_high sample_interval",
     "uint8: cqe_mode_tx cqe_mode_rx",
     "uint32: tx_aggr_max_bytes tx_aggr_max_frames tx_aggr_time_usecs",
+    "Profile: rx_profile tx_profile",
+    "uint32: rx_cqe_frames rx_cqe_nsecs",
+    Profile=nest("Step: irq_moderation", Step=nest("uint32: usec pkts comps")),
 )
 PAUSE: Final = _group("pause", 21, "uint8: pause_autoneg pause_rx pause_tx")
 
@@ -197,18 +201,20 @@ def maxima_of(group: Group, raw: Mapping[str, Any]) -> dict[str, int]:
     return {name: int(raw[f"{name}_max"]) for name in group.kinds if f"{name}_max" in raw}
 
 
-def number_of(group: Group, name: str, value: Scalar) -> int:
-    """`value` of setting `name` as the kernel takes it.
+def sent_of(group: Group, name: str, value: Scalar) -> Any:
+    """`value` of setting `name` as the kernel takes it: a number, or the attributes of a profile.
 
     Raises
     ------
     WorkloadError
         Not a setting of this group, or a value of another kind.
     SettingRefusedError
-        A number that the field has no room for.
+        A number that the field has no room for, or a text that is no profile.
     """
     if name not in group.kinds:
         raise WorkloadError(f"{group.title}: no setting {name!r}; known: {', '.join(group.kinds)}")
+    if group.kinds[name] == "Profile":
+        return ethtool_profiles.attributes_of(name, str(value))
     if group.kinds[name] == "uint8":
         on = switch(name, value)
         return int(on) + 1 if name == "tcp_data_split" else int(on)
@@ -251,7 +257,9 @@ def _little_endian(words: bytes) -> Iterable[bytes]:
         yield word.to_bytes(4, "little")
 
 
-def _value(group: Group, name: str, number: int) -> Scalar:
+def _value(group: Group, name: str, told: Any) -> Scalar:
     if name == "tcp_data_split":
-        return SPLIT_CODES.get(number)
-    return bool(number) if group.kinds[name] == "uint8" else int(number)
+        return SPLIT_CODES.get(told)
+    if group.kinds[name] == "Profile":
+        return ethtool_profiles.text_of(told)
+    return bool(told) if group.kinds[name] == "uint8" else int(told)

@@ -1,4 +1,4 @@
-"""What depends on an interface: default routes, ssh sessions, network file systems, bridges and bonds.
+"""What depends on an interface: default routes, ssh sessions, network file systems, bridges and their like.
 
 A change of settings may take the link down, and with it whatever stands on it. What cannot be read is told as
 unknown, never as "nothing depends on it".
@@ -6,33 +6,29 @@ unknown, never as "nothing depends on it".
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from labkit.errors import WorkloadError
-from labkit.linux.net_tables import Address, Route, established, plain_address, route_to, routes
+from labkit.linux.net_facts import Addresses, NetlinkFacts, netlink_facts
+from labkit.linux.net_tables import established, plain_address
 from labkit.linux.network_mounts import NetworkMount, network_mounts
 
 SSH_PORT: Final = 22
-RTN_UNICAST: Final = 1
-"""<linux/rtnetlink.h>: a route that leads somewhere, not one that refuses."""
 DEVICES: Final = "sys/class/net"
 MEMBERS: Final = {
     "brport": "a bridge forwards through it",
     "bonding_slave": "a bond sends through it",
     "bridge": "it is a bridge",
     "bonding": "it is a bond",
-    "master": "it is a member of another interface",
 }
 """Entries of a device's folder in sysfs that only a member or a master has."""
-
-Addresses = Mapping[str, frozenset[Address]]
+OPEN_VSWITCH: Final = "ovs-system"
+"""Master of every interface that Open vSwitch forwards through (net/openvswitch/vport-netdev.c)."""
 
 
 class Dependent(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,45 +46,6 @@ class ManagementFacts(msgspec.Struct, frozen=True, kw_only=True):
     unknown: tuple[str, ...]
 
 
-class NetlinkFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What only netlink tells: addresses of each interface, and every next hop of default routes.
-
-    /proc/net/route shows the first next hop of a route alone.
-    """
-
-    addresses: Addresses
-    default_interfaces: frozenset[str]
-
-
-def netlink_facts() -> NetlinkFacts:
-    """Read this thread's network namespace."""
-    with IPRoute() as netlink:
-        names = {link["index"]: str(link.get_attr("IFLA_IFNAME")) for link in netlink.get_links()}
-        addresses: dict[str, set[Address]] = {name: set() for name in names.values()}
-        for row in netlink.get_addr():
-            # on a point-to-point link IFA_ADDRESS is the other end's
-            text = row.get_attr("IFA_LOCAL") or row.get_attr("IFA_ADDRESS")
-            addresses.setdefault(names.get(row["index"], ""), set()).add(plain_address(str(text)))
-        hops = {
-            index
-            for family in (socket.AF_INET, socket.AF_INET6)
-            for route in netlink.get_default_routes(family=family)
-            if route["type"] == RTN_UNICAST
-            for index in _next_hops(route)
-        }
-    return NetlinkFacts(
-        addresses={name: frozenset(own) for name, own in addresses.items()},
-        default_interfaces=frozenset(names[index] for index in hops if index in names),
-    )
-
-
-def _next_hops(route: Any) -> list[int]:
-    """Interface indexes of a route's next hops."""
-    several = [hop["oif"] for hop in route.get_attr("RTA_MULTIPATH") or ()]
-    one = route.get_attr("RTA_OIF")
-    return several if one is None else [*several, one]
-
-
 def management_facts(
     interface: str,
     *,
@@ -96,7 +53,7 @@ def management_facts(
     netlink: Callable[[], NetlinkFacts] = netlink_facts,
     root: Path = Path("/"),
 ) -> ManagementFacts:
-    """What depends on `interface`, or on one that is stacked on it (a VLAN, a bridge, a bond).
+    """What depends on `interface`, or on one that is stacked on it (a VLAN, a bridge, a bond, a tunnel).
 
     Parameters
     ----------
@@ -117,9 +74,10 @@ def management_facts(
     if not interface or "/" in interface or interface in {".", ".."}:
         raise WorkloadError(f"{interface!r}: no interface can have this name")
     reader = _Reader(interface, root)
+    reader.collect("routes, addresses and tunnels", lambda: reader.ask(netlink))
     reader.collect("interfaces stacked on it", reader.stack)
-    reader.collect("default routes", lambda: reader.default_routes(netlink().default_interfaces))
-    reader.collect("ssh sessions", lambda: reader.ssh_sessions(ssh_connection, netlink().addresses))
+    reader.collect("default routes", reader.default_routes)
+    reader.collect("ssh sessions", lambda: reader.ssh_sessions(ssh_connection))
     reader.collect("network file systems", reader.file_systems)
     return ManagementFacts(
         interface=interface, dependents=tuple(reader.dependents), unknown=tuple(reader.unknown)
@@ -133,60 +91,97 @@ class _Reader:
         self._interface = interface
         self._root = root
         self._stack = {interface}
+        self._adrift: dict[str, str] = {}
+        self._net = NetlinkFacts(addresses={}, routes=(), tunnels=())
         self.dependents: list[Dependent] = []
         self.unknown: list[str] = []
 
-    def collect(self, what: str, read: Callable[[], list[Dependent]]) -> None:
+    def collect(self, what: str, read: Callable[[], None]) -> None:
         """Add what `read` finds; what it cannot read is unknown."""
         try:
-            self.dependents += read()
+            read()
         except (OSError, ValueError, NetlinkError) as error:
             self.unknown.append(f"{what}: {error}")
 
-    def stack(self) -> list[Dependent]:
-        """Learn which interfaces stand on this one, and whether it is a bridge's or bond's."""
-        waiting, found = [self._interface], []
-        while waiting:
-            name = waiting.pop()
-            entries = {entry.name for entry in (self._root / DEVICES / name).iterdir()}
-            for entry in sorted(entries & MEMBERS.keys()):
-                where = f"{DEVICES}/{name}/{entry}"
-                found.append(Dependent(what=f"{MEMBERS[entry]}{self._by(name)}", where=where))
-            uppers = {entry.removeprefix("upper_") for entry in entries if entry.startswith("upper_")}
-            waiting += sorted(uppers - self._stack)
-            self._stack |= uppers
-        return found
+    def ask(self, netlink: Callable[[], NetlinkFacts]) -> None:
+        """Learn what netlink tells; what stands on it tells nothing where this failed."""
+        self._net = netlink()
 
-    def default_routes(self, next_hops: frozenset[str]) -> list[Dependent]:
-        """Tell default routes over the stack; those of `next_hops` that no file has shown too."""
-        told = [each for each in routes(self._root) if each.is_default and each.interface in self._stack]
-        hidden = (next_hops & self._stack) - {each.interface for each in told}
-        return [
-            *(
-                Dependent(
-                    what=f"the default route {each.network}{self._by(each.interface)}", where=each.source
-                )
-                for each in told
-            ),
-            *(
-                Dependent(what=f"a next hop of a default route{self._by(name)}", where="netlink")
-                for name in sorted(hidden)
-            ),
-        ]
+    def stack(self) -> None:
+        """Learn which interfaces stand on this one, and whether it is a bridge's or the like."""
+        lost = {each.name: each.kind for each in self._net.tunnels if not self._net.carriers(each)[1]}
+        for name, kind in lost.items():
+            # one that is gone by now carries nothing
+            if (self._root / DEVICES / name).exists():
+                self._adrift |= dict.fromkeys(self._climb(name), f"{name} ({kind})")
+        self._stack = set()
+        for name in self._climb(self._interface):
+            self._stack.add(name)
+            for what, entry in self._membership(name):
+                self._add(f"{what}{self._by(name)}", f"{DEVICES}/{name}/{entry}")
 
-    def ssh_sessions(self, ssh_connection: str | None, addresses: Addresses) -> list[Dependent]:
+    def default_routes(self) -> None:
+        """Tell default routes over the stack, those of policy routing's tables too."""
+        for each in self._net.routes:
+            if each.is_default:
+                self._tell(each.interface, f"the default route {each.network}", each.source)
+
+    def ssh_sessions(self, ssh_connection: str | None) -> None:
         """Tell ssh sessions whose own address an interface of the stack carries."""
-        found = dict.fromkeys(self._on_address(ssh_connection, addresses))
+        addresses = self._net.addresses
+        for name, what in self._on_address(ssh_connection, addresses):
+            self._tell(name, what, "SSH_CONNECTION")
         for each in established(self._root):
             if each.port != SSH_PORT:
                 continue
             carriers = [name for name, own in addresses.items() if each.address in own]
             if not carriers:
                 raise ValueError(f"{each.source}: no interface is known to carry {each.address}")
-            found |= dict.fromkeys(self._sessions(each.address, carriers, each.source))
-        return list(found)
+            for name in carriers:
+                self._tell(name, f"an ssh session to {each.address}", each.source)
 
-    def _on_address(self, ssh_connection: str | None, addresses: Addresses) -> Iterator[Dependent]:
+    def file_systems(self) -> None:
+        """Tell network file systems and disks whose server is reached over the stack."""
+        for mount in network_mounts(self._root):
+            carriers = self._leading_to(mount)
+            if not carriers:
+                self._doubt(
+                    f"{mount.what} ({mount.source}): no route to its server {mount.server or 'is told'}"
+                )
+            for name in sorted(carriers):
+                self._tell(name, f"{mount.what} from {mount.server}", mount.source)
+
+    def _climb(self, name: str) -> Iterator[str]:
+        """`name`, and everything that stands on it, as sysfs and tunnels tell."""
+        waiting, seen = [name], {name}
+        while waiting:
+            name = waiting.pop()
+            yield name
+            entries = (entry.name for entry in (self._root / DEVICES / name).iterdir())
+            uppers = {entry.removeprefix("upper_") for entry in entries if entry.startswith("upper_")}
+            uppers |= {each.name for each in self._net.tunnels if name in self._net.carriers(each)[0]}
+            waiting += sorted(uppers - seen)
+            seen |= uppers
+
+    def _membership(self, name: str) -> Iterator[tuple[str, str]]:
+        """What makes `name` a part of something larger, or something larger, and the entry that says so."""
+        folder = self._root / DEVICES / name
+        entries = sorted(entry for entry in MEMBERS if (folder / entry).exists())
+        yield from ((MEMBERS[entry], entry) for entry in entries)
+        master = folder / "master"
+        if master.is_symlink() and not {"brport", "bonding_slave"} & set(entries):
+            above = master.readlink().name
+            vswitch = "Open vSwitch forwards through it"
+            yield vswitch if above == OPEN_VSWITCH else f"it is a member of {above}", "master"
+        members = sorted(
+            link.parent.name
+            for link in (self._root / DEVICES).glob("*/master")
+            if link.is_symlink() and link.readlink().name == name
+        )
+        if members and not {"bridge", "bonding"} & set(entries):
+            yield f"{', '.join(members)} send through it", f"../{members[0]}/master"
+
+    def _on_address(self, ssh_connection: str | None, addresses: Addresses) -> Iterator[tuple[str, str]]:
         """Sessions of SSH_CONNECTION: client's address and port, own address and port (ssh(1))."""
         if ssh_connection is None:
             return
@@ -195,42 +190,32 @@ class _Reader:
             raise ValueError(f"SSH_CONNECTION is {ssh_connection!r}, not two addresses and two ports")
         address, (_, _, zone) = plain_address(fields[2]), fields[2].partition("%")
         # an address that this namespace lacks is another namespace's, and so is the session
-        carriers = [zone] if zone else [name for name, own in addresses.items() if address in own]
-        yield from self._sessions(address, carriers, "SSH_CONNECTION")
+        for name in [zone] if zone else [name for name, own in addresses.items() if address in own]:
+            yield name, f"an ssh session to {address}"
 
-    def _sessions(self, address: Address, carriers: list[str], where: str) -> Iterator[Dependent]:
-        for name in carriers:
-            if name in self._stack:
-                yield Dependent(what=f"an ssh session to {address}{self._by(name)}", where=where)
+    def _leading_to(self, mount: NetworkMount) -> frozenset[str]:
+        """Interfaces that may lead to the server; none when that is not known (a host name, no route)."""
+        try:
+            return self._net.leading_to(plain_address(mount.server))
+        except ValueError:
+            return frozenset()
 
-    def file_systems(self) -> list[Dependent]:
-        """Tell network file systems whose server is reached over the stack."""
-        mounts = network_mounts(self._root)
-        known = routes(self._root) if mounts else []
-        found = []
-        for mount in mounts:
-            interface = _carrier(mount, known)
-            if interface is None:
-                self.unknown.append(
-                    f"{mount.what} ({mount.source}): no route to its server {mount.server or 'is told'}"
-                )
-            elif interface in self._stack:
-                what = f"{mount.what} from {mount.server}{self._by(interface)}"
-                found.append(Dependent(what=what, where=mount.source))
-        return found
+    def _tell(self, name: str, what: str, where: str) -> None:
+        """Add what stands on interface `name`, if that is on the stack or may be."""
+        if name in self._stack:
+            self._add(f"{what}{self._by(name)}", where)
+        elif name in self._adrift:
+            self._doubt(f"{what}: what carries the tunnel {self._adrift[name]} is not known")
+
+    def _add(self, what: str, where: str) -> None:
+        found = Dependent(what=what, where=where)
+        if found not in self.dependents:
+            self.dependents.append(found)
+
+    def _doubt(self, reason: str) -> None:
+        if reason not in self.unknown:
+            self.unknown.append(reason)
 
     def _by(self, name: str) -> str:
         """Say through which interface, where it is not the asked one."""
         return "" if name == self._interface else f", through {name}"
-
-
-def _carrier(mount: NetworkMount, known: list[Route]) -> str | None:
-    """Interface that leads to the server; None when that is not known (a host name, no route)."""
-    try:
-        address = plain_address(mount.server)
-    except ValueError:
-        return None
-    if address.is_loopback:
-        return "lo"
-    route = route_to(address, known)
-    return None if route is None else route.interface

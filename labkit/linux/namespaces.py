@@ -11,6 +11,7 @@ import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from labkit.errors import CapabilityMissingError
 
@@ -21,6 +22,16 @@ CLONE_NEWNET = 0x4000_0000
 MS_REC = 0x4000
 MS_PRIVATE = 1 << 18
 MNT_DETACH = 2
+
+_NO_ROOM, _NO_RIGHT = frozenset({errno.ENOSPC}), frozenset({errno.EPERM, errno.EACCES})
+SWITCHES: Final = (
+    ("user/max_user_namespaces", "0", "10000", _NO_ROOM),
+    ("user/max_net_namespaces", "0", "10000", _NO_ROOM),
+    ("user/max_mnt_namespaces", "0", "10000", _NO_ROOM),
+    ("kernel/unprivileged_userns_clone", "0", "1", _NO_RIGHT),
+    ("kernel/apparmor_restrict_unprivileged_userns", "1", "0", _NO_RIGHT),
+)
+"""Below /proc/sys: file, the value that forbids namespaces, one that allows them, and errnos of refusals."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -33,57 +44,73 @@ def enter_private_network(*, force_user_namespace: bool, proc: Path = Path("/pro
     Raises
     ------
     CapabilityMissingError
-        User namespaces are forbidden here; the message names the sysctl that forbids them.
+        A step is refused here; the message names it, what is known to refuse it, and what to do.
     """
     if not force_user_namespace:
         try:
-            _unshare(CLONE_NEWNET | CLONE_NEWNS)
-        except PermissionError:
-            pass
+            with step("unshare(CLONE_NEWNET | CLONE_NEWNS)", proc):
+                _unshare(CLONE_NEWNET | CLONE_NEWNS)
+        except CapabilityMissingError as refused:
+            if refused.errno != errno.EPERM:
+                raise
         else:
-            _mount_private()
+            _mount_private(proc)
             return False
     uid, gid = os.geteuid(), os.getegid()
-    try:
+    with step("unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS)", proc):
         _unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS)
-        (proc / "self/setgroups").write_text("deny")
-        (proc / "self/uid_map").write_text(f"0 {uid} 1")
-        (proc / "self/gid_map").write_text(f"0 {gid} 1")
-    except OSError as refused:
-        raise user_namespaces_forbidden(refused.errno, proc) from refused
-    _mount_private()
+    for file, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+        with step(f"writing /proc/self/{file}", proc):
+            (proc / "self" / file).write_text(text)
+    _mount_private(proc)
     return True
 
 
-def user_namespaces_forbidden(number: int | None, proc: Path = Path("/proc")) -> CapabilityMissingError:
-    """What to say when the kernel refuses a user namespace, or powers inside one, with errno `number`."""
-    remedies = [
-        ("user/max_user_namespaces", "0", "sudo sysctl user.max_user_namespaces=10000"),
-        ("kernel/unprivileged_userns_clone", "0", "sudo sysctl kernel.unprivileged_userns_clone=1"),
-        (
-            "kernel/apparmor_restrict_unprivileged_userns",
-            "1",
-            "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-        ),
-    ]
-    for name, forbidding, remedy in remedies:
-        with contextlib.suppress(OSError):
-            if (proc / "sys" / name).read_text().strip() == forbidding:
-                said = f"{name.replace('/', '.')} is {forbidding}"
-                return CapabilityMissingError(
-                    f"veth rig: user namespaces are forbidden here ({said}); allow them with `{remedy}`, "
-                    f"run as root, or use rig 'sim:ixgbe'",
-                    errno=number,
-                )
-    where = (
-        "user.max_user_namespaces is used up"
-        if number == errno.ENOSPC
-        else "a container or policy forbids them"
-    )
+@contextlib.contextmanager
+def step(what: str, proc: Path = Path("/proc")) -> Iterator[None]:
+    """Name the step that the kernel refuses inside the block, what is known to refuse it, and what to do."""
+    try:
+        yield
+    except OSError as refused:
+        raise step_refused(what, refused.errno, proc) from refused
+
+
+def step_refused(what: str, number: int | None, proc: Path = Path("/proc")) -> CapabilityMissingError:
+    """What to say when the kernel refuses step `what` with errno `number`."""
+    known = list(_what_refuses(number, proc)) or [_guess(number)]
+    reasons = "; ".join(reason for reason, _ in known)
+    remedies = " and ".join(remedy for _, remedy in known)
     return CapabilityMissingError(
-        f"veth rig: user namespaces are refused here ({where}); look at `sysctl user.max_user_namespaces` "
-        f"and the container's seccomp profile, run as root, or use rig 'sim:ixgbe'",
-        errno=number,
+        f"veth rig: {what} is refused here ({reasons}); {remedies}, or use rig 'sim:ixgbe'", errno=number
+    )
+
+
+def _what_refuses(number: int | None, proc: Path) -> Iterator[tuple[str, str]]:
+    """Switches and filters in force that can refuse with `number`, each with its remedy."""
+    for name, forbidding, allowing, numbers in SWITCHES:
+        with contextlib.suppress(OSError):
+            if number in numbers and (proc / "sys" / name).read_text().strip() == forbidding:
+                sysctl = name.replace("/", ".")
+                yield f"{sysctl} is {forbidding}", f"allow it with `sudo sysctl {sysctl}={allowing}`"
+    with contextlib.suppress(OSError):
+        filtered = "\nSeccomp:\t2\n" in (proc / "self/status").read_text()
+        if filtered and number in {errno.EPERM, errno.EACCES, errno.ENOSYS}:
+            remedy = (
+                "let the container's seccomp profile allow unshare, setns and mount "
+                "(docker run --security-opt seccomp=PROFILE)"
+            )
+            yield "a seccomp filter is in force, as containers have it", remedy
+
+
+def _guess(number: int | None) -> tuple[str, str]:
+    """Say where to look when no switch is seen."""
+    if number == errno.ENOSPC:
+        return "a limit on namespaces is used up", "raise it: `sysctl user` shows them, end what holds them"
+    if number == errno.EINVAL:
+        return "this kernel has no such namespaces, or the process has threads", "run as root"
+    return (
+        "a container or policy forbids it, or a chroot",
+        "run outside of it as an ordinary user, or as root",
     )
 
 
@@ -91,7 +118,8 @@ def new_network() -> int:
     """Make one more network namespace without entering it; the descriptor keeps it alive."""
     before = current_network()
     try:
-        _unshare(CLONE_NEWNET)
+        with step("unshare(CLONE_NEWNET) for the receiving end"):
+            _unshare(CLONE_NEWNET)
         made = current_network()
         _setns(before)
     finally:
@@ -109,6 +137,15 @@ def network_inode() -> int:
     return os.stat("/proc/thread-self/ns/net").st_ino
 
 
+def network_lives(inode: int, proc: Path = Path("/proc"), named: Path = Path("/run/netns")) -> bool:
+    """Whether a process is in the network namespace of that number, or `ip netns` holds it by a name."""
+    for file in (*proc.glob("[0-9]*/ns/net"), *named.glob("*")):
+        with contextlib.suppress(OSError):  # a process that has just ended
+            if file.stat().st_ino == inode:
+                return True
+    return False
+
+
 @contextlib.contextmanager
 def inside(network: int) -> Iterator[None]:
     """Run the body in another network namespace; sockets opened there stay there."""
@@ -121,46 +158,56 @@ def inside(network: int) -> Iterator[None]:
         os.close(before)
 
 
-def mount_sysfs() -> bool:
-    """Show this network namespace's devices under /sys; False where a container forbids the mount."""
-    return _mount(b"sysfs", b"/sys", b"sysfs", 0) == 0
+def mount_sysfs() -> None:
+    """Show this network namespace's devices under /sys.
+
+    Raises
+    ------
+    OSError
+        A container forbids the mount.
+    """
+    _mount(b"sysfs", b"/sys", b"sysfs", 0)
 
 
-def sysfs_of(network: int) -> Path | None:
-    """Root of a sysfs that shows the devices of `network`; None where a container forbids the mount.
+def sysfs_of(network: int) -> Path:
+    """Root of a sysfs that shows the devices of `network`.
 
     It is mounted nowhere: a descriptor keeps it as long as the process lives.
+
+    Raises
+    ------
+    OSError
+        A container forbids the mount.
     """
     with inside(network):
-        if not mount_sysfs():
-            return None
+        mount_sysfs()
     descriptor = os.open("/sys", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     # a mount on top of it would catch the ".." of its symbolic links
     if _libc.umount2(b"/sys", MNT_DETACH) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), "/sys")
+        raise _last_error("/sys")
     return Path(f"/proc/self/fd/{descriptor}")
 
 
-def _mount_private() -> None:
-    if _mount(None, b"/", None, MS_REC | MS_PRIVATE) != 0:
-        number = ctypes.get_errno()
-        raise CapabilityMissingError(
-            "veth rig: mounts cannot be made private in this container", errno=number
-        )
+def _mount_private(proc: Path = Path("/proc")) -> None:
+    with step("mount(MS_PRIVATE | MS_REC) of /", proc):
+        _mount(None, b"/", None, MS_REC | MS_PRIVATE)
 
 
-def _mount(source: bytes | None, target: bytes, kind: bytes | None, flags: int) -> int:
-    return int(_libc.mount(source, target, kind, ctypes.c_ulong(flags), None))
+def _mount(source: bytes | None, target: bytes, kind: bytes | None, flags: int) -> None:
+    if _libc.mount(source, target, kind, ctypes.c_ulong(flags), None) != 0:
+        raise _last_error(target.decode())
 
 
 def _unshare(flags: int) -> None:
     if _libc.unshare(flags) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise _last_error()
 
 
 def _setns(descriptor: int) -> None:
     if _libc.setns(descriptor, CLONE_NEWNET) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise _last_error()
+
+
+def _last_error(*path: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number), *path)

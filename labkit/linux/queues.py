@@ -14,6 +14,8 @@ ENOTSUPP = 524
 NOT_THERE = frozenset({errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, ENOTSUPP})
 NOT_OURS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 WORD_BITS = 32
+APART = ";"
+"""Between the values of several queues in one text."""
 MOST_CPUS = 8192
 """NR_CPUS of the largest kernels (arch/x86/Kconfig, MAXSMP)."""
 
@@ -58,10 +60,9 @@ def write_word(path: Path, word: str, what: str = "") -> None:
         raise SettingRefusedError(f"{what}: {word!r} refused by the kernel", errno=number) from refused
 
 
-def device_file(name: str, file: str, sys: Path = SYS) -> list[Path]:
-    """The device's own file as a list of one; empty where it is absent."""
-    path = sys / "class/net" / name / file
-    return [path] if path.exists() else []
+def device_file(name: str, file: str, sys: Path = SYS) -> Path:
+    """Where the device's own `file` is, if it has one."""
+    return sys / "class/net" / name / file
 
 
 def queue_files(name: str, direction: str, file: str, sys: Path = SYS) -> list[Path]:

@@ -77,6 +77,7 @@ void bind_config(nb::module_& m) {
         .def_rw("shared_line", &Config::shared_line)
         .def_rw("locked_stall", &Config::locked_stall)
         .def_rw("sends", &Config::sends)
+        .def_rw("injects", &Config::injects)
         .def_rw("when_full", &Config::when_full)
         .def_rw("queue_limit", &Config::queue_limit)
         .def_rw("gap", &Config::gap)
@@ -93,6 +94,7 @@ void bind_config(nb::module_& m) {
         .def_rw("window", &Config::window)
         .def_rw("ack_every", &Config::ack_every)
         .def_rw("ack_delay", &Config::ack_delay)
+        .def_rw("ack_jitter", &Config::ack_jitter)
         .def_rw("small_queue", &Config::small_queue);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 namespace labkit {
@@ -23,6 +24,7 @@ class Histogram {
     // Smallest value of a bucket.
     static std::uint64_t floor(std::size_t bucket) {
         if (bucket < kSub) return bucket;
+        if (bucket >= kBuckets) throw std::out_of_range("histogram: buckets go from 0 to 975");
         return static_cast<std::uint64_t>(kSub + bucket % kSub) << (bucket / kSub - 1);
     }
 

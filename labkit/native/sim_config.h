@@ -65,7 +65,7 @@ struct Config {
     Ps call_ps = 0;   // once a call: the system call
     Ps doorbell = 0;  // once a burst
     std::uint32_t burst = 1;
-    std::uint32_t batch = 1;  // frames a call
+    std::uint32_t batch = 1;  // frames a call, where calls cost: no doorbell serves two calls
     Ps clean = 0;
     Ps interrupt = 0;
     Ps repoll = 0;
@@ -76,11 +76,12 @@ struct Config {
 
     // sender
     bool sends = true;
+    bool injects = false;  // frames go up this CPU's receive path instead: no ring, wire or interrupt
     WhenFull when_full = WhenFull::kSpin;
     std::uint32_t queue_limit = 0;  // kQueue: frames that wait above the ring
-    Ps gap = 0;                     // pacing: between the due times of two frames; 0: none
-    bool bql = false;               // byte queue limits are kept
-    bool bql_stops = false;         // and this sender heeds them
+    Ps gap = 0;              // pacing: between the due times of two frames, then never in bursts; 0: none
+    bool bql = false;        // byte queue limits are kept
+    bool bql_stops = false;  // and this sender heeds them
     std::uint32_t bql_min = 0;
     std::uint32_t bql_max = 1'879'048'192;
     Ps bql_hold = 1'000'000'000'000;
@@ -92,10 +93,12 @@ struct Config {
     bool poisson = false;
     Ps receive = 0;  // CPU time of a received frame
 
-    // TCP stream: segments are sent while the window has room; the peer acknowledges every so many
+    // TCP stream: segments are sent while the window has room; the peer acknowledges every so many. Nothing
+    // else arrives at such a lane.
     std::uint32_t window = 0;  // 0: not a TCP stream
     std::uint32_t ack_every = 2;
     Ps ack_delay = 0;               // last bit of the segment to first bit of its acknowledgement
+    Ps ack_jitter = 0;              // and up to so much more, evenly drawn
     std::uint32_t small_queue = 0;  // segments between stack and wire (tcp_limit_output_bytes); 0: no limit
 };
 

@@ -11,20 +11,21 @@ namespace labkit::sim {
 
 class Dql {
   public:
-    Dql(std::uint32_t least, std::uint32_t most, Ps hold) : least_(least), most_(most), hold_(hold) {
-        limit_ = least;
-        adjusted_ = least;
-    }
+    Dql(std::uint32_t least, std::uint32_t most, Ps hold) : least_(least), most_(most), hold_(hold) {}
 
     std::uint32_t limit() const { return static_cast<std::uint32_t>(limit_); }
 
-    void queued(std::int64_t bytes) {
-        last_object_ = bytes;
-        queued_ += bytes;
+    void queued(std::uint64_t frames, std::uint32_t frame_bytes) {
+        last_object_ = frame_bytes;
+        queued_ += static_cast<std::int64_t>(frames) * frame_bytes;
     }
 
     // Whether another frame may be queued: the stack stops a queue once this is false.
     bool has_room() const { return adjusted_ >= queued_; }
+    // Frames until then, where there is room: the one that goes beyond the limit is still taken.
+    std::uint64_t room(std::uint32_t frame_bytes) const {
+        return static_cast<std::uint64_t>((adjusted_ - queued_) / frame_bytes) + 1;
+    }
 
     void completed(std::int64_t bytes, Ps now) {
         const std::int64_t completed = completed_ + bytes;
@@ -47,7 +48,7 @@ class Dql {
                 restart(now);
             }
         }
-        limit = std::clamp<std::int64_t>(limit, least_, most_);
+        limit = std::min(std::max(limit, least_), most_);  // as the kernel's clamp where least > most
         previous_over_ = limit == limit_ ? over : 0;
         limit_ = limit;
         adjusted_ = limit + completed;

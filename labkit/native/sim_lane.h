@@ -21,6 +21,8 @@ struct Shared {
     std::uint32_t line_owner = 0;
 };
 
+constexpr std::uint64_t kAckBytes = 66;  // an acknowledgement's frame, TCP timestamps included
+
 // Whether a config needs more than one pktgen at full speed on its own: the rest is compiled out of its loop.
 bool needs_everything(const Config& config);
 
@@ -29,8 +31,9 @@ class Lane {
   public:
     Lane(const Config& config, Shared& shared, std::uint32_t number);
 
-    // Goes on until `limit`, or a little beyond: a burst, an interrupt and a poll are not cut.
-    void run_until(Ps limit);
+    // Goes on until `limit`, or a little beyond: a burst, an interrupt and a poll are not cut. Waiting, which
+    // no other lane can shorten, goes on until `end`.
+    void run_until(Ps limit, Ps end);
     Ps now() const { return now_; }
     bool ended() const { return ended_; }
     bool carrier_lost() const { return carrier_lost_; }
@@ -47,27 +50,28 @@ class Lane {
 
     // sim_lane_send.h
     void send(Ps limit);
+    void send_plainly(Ps end);
     std::uint64_t frames_allowed() const;
     void burst(std::uint64_t frames);
-    void post(std::uint64_t frames);
-    void stop();
+    void work(Ps takes);
+    void post();
     void before_burst(std::uint64_t frames);
-    void after_burst(std::uint64_t frames);
     void wait(Ps limit);
     Ps gate(Count& why) const;
     void refuse_or_queue();
     void drain_queue();
     void acknowledge(std::uint64_t frames);
-    bool stack_stopped() const { return kEverything && config_.bql && config_.bql_stops && !dql_.has_room(); }
+    bool stack_heeded() const { return config_.bql && config_.bql_stops; }
+    bool closed() const { return stopped_ || (stack_heeded() && !dql_.has_room()); }
 
     // sim_lane_poll.h
     Moderator& rx_moderator();
     void look_for_interrupt();
     void interrupt();
-    void poll(Moderator& moderator);
+    void poll();
     std::uint64_t poll_tx(std::uint64_t before);
     std::uint64_t poll_rx();
-    void wake();
+    bool traces() const { return number_ == 0 && trace_.size() < config_.trace; }
     void point(bool interrupt);
 
     const Config& config_;
@@ -81,6 +85,10 @@ class Lane {
     Ps now_ = 0, started_at_ = 0;
     Ps interrupt_at_ = kNever;
     bool rx_first_ = false;  // the coming interrupt is the receiver's
+    const bool receives_;    // anything ever arrives
+    bool polling_ = false;   // the interrupt's work goes on
+    Work polled_tx_, polled_rx_;
+    std::uint64_t posting_ = 0;  // frames whose doorbell rings now
     bool stopped_ = false, ended_ = false, carrier_lost_ = false;
     Ps due_ = 0;
     Ps doorbell_at_ = kNever;
@@ -99,4 +107,5 @@ class Lane {
 }  // namespace labkit::sim
 
 #include "sim_lane_poll.h"
+#include "sim_lane_run.h"
 #include "sim_lane_send.h"

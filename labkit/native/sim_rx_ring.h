@@ -2,6 +2,7 @@
 // time, and how many of them found no descriptor.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -44,6 +45,12 @@ class RxRing {
     // A single frame that comes at `at`, not before any other one.
     void push(Ps at) { arrivals_[head_++ & mask_] = at; }
 
+    // One that comes at `at` or up to `jitter` later, never before the one ahead of it.
+    void push_late(Ps at, Ps jitter) {
+        latest_ = std::max(latest_, at + static_cast<Ps>(uniform() * static_cast<double>(jitter)));
+        push(latest_);
+    }
+
     bool arrived(Ps at) {
         advance(at);
         return tail_ < head_ && arrivals_[tail_ & mask_] <= at;
@@ -59,16 +66,15 @@ class RxRing {
 
     void draw() {
         Ps gap = gap_;
-        if (poisson_) {
-            // 53 bits, never 0: the same stream on every machine, which the library's distributions are not
-            const double uniform = (static_cast<double>(random_() >> 11) + 0.5) * 0x1p-53;
-            gap = static_cast<Ps>(-std::log(uniform) * static_cast<double>(gap_));
-        }
+        if (poisson_) gap = static_cast<Ps>(-std::log(uniform()) * static_cast<double>(gap_));
         next_ += gap;
     }
 
+    // 53 bits, never 0: the same stream on every machine, which the library's distributions are not
+    double uniform() { return (static_cast<double>(random_() >> 11) + 0.5) * 0x1p-53; }
+
     std::uint64_t capacity_, mask_ = 0, head_ = 0, tail_ = 0, missed_ = 0;
-    Ps gap_, next_ = kNever;
+    Ps gap_, next_ = kNever, latest_ = 0;
     bool poisson_;
     std::mt19937_64 random_;
     std::vector<Ps> arrivals_;

@@ -2,6 +2,7 @@
 // bit on the wire, worked out when the doorbell rings and read by the cleaner.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -36,10 +37,7 @@ class TxRing {
     void post(Ps done) { done_[head_++ & mask_] = done; }
 
     // The timer's expiry writes back whatever is finished.
-    void flush(Ps at) {
-        if (visible_ < tail_) visible_ = tail_;
-        while (visible_ < head_ && done_[visible_ & mask_] <= at) ++visible_;
-    }
+    void flush(Ps at) { visible_ = std::max(visible_, head_ - waiting(at)); }
 
     // Whether the cleaner at time `at` finds another finished descriptor: the card writes them back in
     // whole batches between two expiries.

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import TypeAlias
 
-from labkit.errors import CapabilityMissingError, JournalError, LabError, WorkloadError, listed
+from labkit.errors import (
+    CapabilityMissingError,
+    JournalError,
+    SettingRefusedError,
+    WorkloadError,
+    listed,
+)
+from labkit.factors import BY_QUEUE_SETTINGS, BY_QUEUE_SUFFIX, SETTING_NAMES, Scalar, Settings, typed
+from labkit.linux.ethtool_messages import CHANNELS, COALESCE, RINGS
+from labkit.linux.queues import APART
 from labkit.nic.ethtool_knobs import read_together
 from labkit.nic.journal import FileJournal, Journal, Owner
 from labkit.nic.knob import CompoundKnob, Knob, values_of
 from labkit.nic.put_back import STUCK, PutBack, put_back
-from labkit.records import SETTING_NAMES, Scalar, Settings, typed
 
 CARRIER_WITHIN_S = 10.0
 SETTLED_AFTER_S = 0.5
@@ -19,9 +28,10 @@ SETTLED_AFTER_S = 0.5
 STEP_S = 0.01
 FIXED = ("usecs", "frames", "usecs_irq", "frames_irq")
 """Coalescing that adaptive moderation of the same direction overrides."""
-CHANNELS = frozenset({"rx_channels", "tx_channels", "other_channels", "channels"})
-OF_QUEUES = ("bql_limit_min", "bql_limit_max", "xps_cpus", "rps_cpus", "irq_affinity")
+OF_QUEUES = ("bql_limit_min", "bql_limit_max", "xps_cpus", "rps_cpus", "irq_affinity", *BY_QUEUE_SETTINGS)
 """Settings that a queue loses when it goes, and does not get back when it comes again."""
+REMAKES_QUEUES = frozenset({*COALESCE.kinds, *RINGS.kinds})
+"""Settings of the device behind whose change each queue may have the device's moderation."""
 
 Change: TypeAlias = tuple[str, Scalar, Scalar]
 
@@ -39,6 +49,8 @@ class SettingsHost:
         Where originals are kept until they are back.
     carrier : callable
         Whether the link has carrier now.
+    absent : mapping of str to str
+        Why the device has no knob of that name here, where that is known.
     carrier_within_s, settled_after_s : float
         Longest wait for the carrier after a reset, and how long it has to stay.
     monotonic, sleep : callable
@@ -52,6 +64,7 @@ class SettingsHost:
         journal: Journal,
         carrier: Callable[[], bool],
         *,
+        absent: Mapping[str, str] = MappingProxyType({}),
         carrier_within_s: float = CARRIER_WITHIN_S,
         settled_after_s: float = SETTLED_AFTER_S,
         monotonic: Callable[[], float] = time.monotonic,
@@ -60,7 +73,7 @@ class SettingsHost:
         self._where = where
         self._knobs = knobs
         self._journal = journal
-        self._carrier = carrier
+        self._carrier, self._absent = carrier, absent
         self._carrier_within_s, self._settled_after_s = carrier_within_s, settled_after_s
         self._monotonic, self._sleep = monotonic, sleep
         self.level = 0
@@ -81,11 +94,9 @@ class SettingsHost:
         CapabilityMissingError
             A setting that this device does not have, or does not report: there would be no way back.
         SettingRefusedError
-            With the kernel's errno and words.
+            With the kernel's errno and words, or because the link did not come back with the new values.
         JournalError
             The originals cannot be kept, so nothing was changed.
-        LabError
-            The link did not come back.
         """
         changes = self._changes(self._checked(settings))
         had_carrier = self._resets(name for name, _, _ in changes) and self._carrier()
@@ -145,7 +156,8 @@ class SettingsHost:
         for name in asked:
             if self._knob_of(name) is None:
                 has = listed(tuple(self.current()))
-                raise CapabilityMissingError(f"{self._where} has no setting '{name}' (it has {has})")
+                why = f": {self._absent[name]}" if name in self._absent else ""
+                raise CapabilityMissingError(f"{self._where} has no setting '{name}'{why} (it has {has})")
         return asked
 
     def _knob_of(self, name: str) -> Knob | None:
@@ -159,13 +171,7 @@ class SettingsHost:
 
         Adaptive moderation goes off before fixed values of its direction and comes on behind them.
         """
-        wanted = dict(asked)
-        for direction in ("rx", "tx"):
-            adaptive = f"adaptive_{direction}"
-            overridden = any(f"{direction}_{field}" in asked for field in FIXED)
-            knob = self._knobs.get(adaptive) if overridden and adaptive not in asked else None
-            if knob is not None and knob.read() is True:
-                wanted[adaptive] = False
+        wanted = {**asked, **self._adaptive_off(asked)}
         changes = []
         for name, knob in self._knobs.items():
             parts = knob.parts if isinstance(knob, CompoundKnob) else (name,)
@@ -174,11 +180,31 @@ class SettingsHost:
                 changes.append(self._change(name, knob, mine))
         return sorted((one for one in changes if one[1] != one[2]), key=_turn)
 
+    def _adaptive_off(self, asked: Mapping[str, Scalar]) -> dict[str, Scalar]:
+        """Adaptive moderation that would override fixed values of `asked`, of the device and of queues."""
+        fixed = {name.removesuffix(BY_QUEUE_SUFFIX) for name in asked}
+        off: dict[str, Scalar] = {}
+        for direction in ("rx", "tx"):
+            device = f"adaptive_{direction}"
+            queues = f"{device}{BY_QUEUE_SUFFIX}"
+            overridden = not fixed.isdisjoint(f"{direction}_{field}" for field in FIXED)
+            if not overridden or device in asked or queues in asked:
+                continue
+            if self._adapts(device):
+                off[device] = False
+            if self._adapts(queues):
+                off[queues] = "off"
+        return off
+
+    def _adapts(self, name: str) -> bool:
+        return name in self._knobs and _is_on(self._knobs[name].read())
+
     def _lost_with(self, changes: Iterable[Change]) -> list[Change]:
-        """Settings of queues as they are, where the number of queues changes: put back behind it."""
-        if not any(name in CHANNELS for name, _, _ in changes):
-            return []
-        values = [(name, self._knobs[name].read()) for name in OF_QUEUES if name in self._knobs]
+        """Settings of queues as they are, where a change takes them away: put back behind it."""
+        changed = {name for name, _, _ in changes}
+        lost = BY_QUEUE_SETTINGS if changed & REMAKES_QUEUES else ()
+        lost = OF_QUEUES if changed & CHANNELS.kinds.keys() else lost
+        values = [(name, self._knobs[name].read()) for name in lost if name in self._knobs]
         return [(name, value, value) for name, value in values if value is not None]
 
     def _change(self, name: str, knob: Knob, mine: Mapping[str, Scalar]) -> Change:
@@ -206,7 +232,7 @@ class SettingsHost:
 
     def _await_carrier(self, turned: str) -> None:
         if not self._carrier_stays():
-            raise LabError(
+            raise SettingRefusedError(
                 f"{self._where}: no carrier within {self._carrier_within_s:g} s after {turned} changed; the "
                 f"settings were put back. Look at the cable and at the other end"
             )
@@ -229,4 +255,9 @@ def _turn(change: Change) -> int:
     name, _, value = change
     if not name.startswith("adaptive_"):
         return 1
-    return 2 if value else 0
+    return 2 if _is_on(value) else 0
+
+
+def _is_on(adaptive: Scalar) -> bool:
+    """Whether moderation adapts, on the device or on one of its queues."""
+    return adaptive is True or (isinstance(adaptive, str) and "on" in adaptive.split(APART))

@@ -1,4 +1,4 @@
-"""What ethtool turns on one device as knobs: rings, coalescing, channels, pause and features."""
+"""What ethtool turns on one device as knobs: rings, coalescing, also by queue, channels, pause, features."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from labkit.errors import CapabilityMissingError, SettingRefusedError
+from labkit.factors import BY_QUEUE_SETTINGS, Scalar
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.ethtool_messages import CHANNELS, COALESCE, PAUSE, RINGS
-from labkit.records import Scalar
+from labkit.linux.interfaces import Interface
 
 RESETS_UNLESS_KNOWN: Final = frozenset({*RINGS.kinds, *CHANNELS.kinds, *PAUSE.kinds})
 """Taken to reset the link where nothing is known of a driver: waiting for a carrier costs little."""
@@ -31,7 +32,7 @@ class KnobGroup(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     where : str
         The device, for messages.
-    ifindex : int
+    interface : Interface
         The device.
     reader : callable
         All settings of the group by name; None is not reported by the driver.
@@ -42,14 +43,14 @@ class KnobGroup(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     where: str
-    ifindex: int
+    interface: Interface
     reader: Callable[[int], dict[str, Scalar]]
     writer: Callable[[int, Mapping[str, Scalar]], None]
     maxima: Callable[[int], dict[str, int]] | None = None
 
     def read(self) -> dict[str, Scalar]:
         """All settings of the group."""
-        return self.reader(self.ifindex)
+        return self.reader(self.interface.ifindex)
 
 
 class EthtoolKnob(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +76,11 @@ class EthtoolKnob(msgspec.Struct, frozen=True, kw_only=True):
 
     def maximum(self) -> int | None:
         """Largest value that the kernel tells, or None."""
-        return None if self.group.maxima is None else self.group.maxima(self.group.ifindex).get(self.name)
+        return (
+            None
+            if self.group.maxima is None
+            else self.group.maxima(self.group.interface.ifindex).get(self.name)
+        )
 
     def write(self, value: Scalar) -> None:
         """Set it, and nothing else.
@@ -93,10 +98,10 @@ class EthtoolKnob(msgspec.Struct, frozen=True, kw_only=True):
         most = self.maximum()
         if most is not None and isinstance(value, int) and value > most:
             raise SettingRefusedError(f"{where}: the device takes {most} at most; ask for {most} or less")
-        self.group.writer(self.group.ifindex, {self.name: value})
+        self.group.writer(self.group.interface.ifindex, {self.name: value})
 
 
-def ethtool_knobs(ethtool: Ethtool, ifindex: int, facts: LinkResets | None) -> dict[str, EthtoolKnob]:
+def ethtool_knobs(ethtool: Ethtool, interface: Interface, facts: LinkResets | None) -> dict[str, EthtoolKnob]:
     """Every setting that the device answers for; a device without rings gets no ring knobs.
 
     A feature that the driver has fixed is a knob that refuses to be written.
@@ -106,11 +111,13 @@ def ethtool_knobs(ethtool: Ethtool, ifindex: int, facts: LinkResets | None) -> d
     LabError
         The device is gone.
     """
+    where = f"interface {interface.ifindex}"
     groups = [
-        KnobGroup(where=f"interface {ifindex}", ifindex=ifindex, reader=reader, writer=writer, maxima=maxima)
+        KnobGroup(where=where, interface=interface, reader=reader, writer=writer, maxima=maxima)
         for reader, writer, maxima in (
             (ethtool.rings, ethtool.set_rings, ethtool.ring_maxima),
             (ethtool.coalesce, ethtool.set_coalesce, None),
+            (ethtool.coalesce_by_queue, ethtool.set_coalesce_by_queue, None),
             (ethtool.channels, ethtool.set_channels, ethtool.channel_maxima),
             (ethtool.pause, ethtool.set_pause, None),
             (ethtool.features, ethtool.set_features, None),
@@ -132,14 +139,15 @@ def ask_for_absent(ethtool: Ethtool, where: str, ifindex: int, names: Iterable[s
         The kernel's refusal of the first of them that it refuses.
     """
     groups = (
-        (RINGS, ethtool.rings),
-        (COALESCE, ethtool.coalesce),
-        (CHANNELS, ethtool.channels),
-        (PAUSE, ethtool.pause),
+        (RINGS.kinds, ethtool.rings),
+        (COALESCE.kinds, ethtool.coalesce),
+        (BY_QUEUE_SETTINGS, ethtool.coalesce_by_queue),
+        (CHANNELS.kinds, ethtool.channels),
+        (PAUSE.kinds, ethtool.pause),
     )
     for name in names:
-        for group, read in groups:
-            if name in group.kinds:
+        for known, read in groups:
+            if name in known:
                 try:
                     read(ifindex)
                 except CapabilityMissingError as missing:

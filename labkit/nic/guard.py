@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from labkit.errors import SettingRefusedError
-from labkit.records import Scalar, Settings
+from labkit.factors import Scalar, Settings
 
 if TYPE_CHECKING:  # that module brings netlink with it
     from labkit.linux.management import ManagementFacts

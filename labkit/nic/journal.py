@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from labkit.errors import JournalError
+from labkit.factors import Scalar
 from labkit.linux.processes import Owner
 from labkit.nic.journal_lines import (
     Accepted,
@@ -27,7 +28,6 @@ from labkit.nic.journal_lines import (
     read_file,
     sync_folder,
 )
-from labkit.records import Scalar
 
 __all__ = ["Device", "Entry", "FileJournal", "Journal", "MemoryJournal", "Owner", "read_folder"]
 

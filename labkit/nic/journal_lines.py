@@ -18,8 +18,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from labkit.errors import JournalError
+from labkit.factors import Scalar
 from labkit.linux.processes import Owner
-from labkit.records import Scalar
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):

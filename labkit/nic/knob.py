@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from labkit.errors import SettingRefusedError
-from labkit.records import Scalar
+from labkit.factors import Scalar
 
 
 class Knob(Protocol):

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from labkit.errors import SettingRefusedError
+from labkit.factors import Scalar
+from labkit.linux.interfaces import Interface
 from labkit.linux.links import QDISC_KINDS, Links, Qdisc
 from labkit.nic.knob import CompoundKnob, Knob, whole_number
-from labkit.records import Scalar
 
-End: TypeAlias = tuple[Links, str]
-"""A namespace's links and a name among them."""
+End: TypeAlias = tuple[Links, Interface]
+"""A namespace's links and one among them."""
 UNSET = "-"
 
 
@@ -34,12 +35,13 @@ class MtuKnob:
 
     def read(self) -> Scalar:
         """MTU of the first end."""
-        links, name = self._ends[0]
-        return links.facts(name).mtu
+        links, end = self._ends[0]
+        return links.facts(end.name).mtu
 
     def write(self, value: Scalar) -> None:
         """Set the MTU of every end."""
-        for links, name in self._ends:
+        for links, end in self._ends:
+            name = end.name
             links.set_mtu(name, whole_number(name, self.name, value))
 
 
@@ -54,12 +56,13 @@ class TxqueuelenKnob:
 
     def read(self) -> Scalar:
         """Queue length of the first end."""
-        links, name = self._ends[0]
-        return links.facts(name).txqueuelen
+        links, end = self._ends[0]
+        return links.facts(end.name).txqueuelen
 
     def write(self, value: Scalar) -> None:
         """Set the queue length of every end."""
-        for links, name in self._ends:
+        for links, end in self._ends:
+            name = end.name
             links.set_txqueuelen(name, whole_number(name, self.name, value))
 
 
@@ -78,7 +81,8 @@ class QdiscKnob(CompoundKnob):
 
     def read(self) -> Scalar:
         """Qdisc of the first end."""
-        links, name = self._ends[0]
+        links, end = self._ends[0]
+        name = end.name
         found = links.qdisc(name)
         if links.qdisc_is_default(name):
             return found.kind
@@ -87,11 +91,11 @@ class QdiscKnob(CompoundKnob):
     def write(self, value: Scalar) -> None:
         """Put a fresh qdisc on every end, or give the kernel's default back."""
         target, known = self.split(value), str(value).split()[0] in QDISC_KINDS
-        for links, name in self._ends:
+        for links, end in self._ends:
             if known:
-                links.set_qdisc(name, _qdisc_of(target))
+                links.set_qdisc(end.name, _qdisc_of(target))
             else:
-                links.remove_qdisc(name)
+                links.remove_qdisc(end.name)
 
     def split(self, whole: Scalar) -> dict[str, Scalar]:
         """Kind, limit in the kind's own unit, rate in bits per second."""
@@ -101,7 +105,7 @@ class QdiscKnob(CompoundKnob):
 
     def joined(self, whole: Scalar, asked: Mapping[str, Scalar]) -> Scalar:
         """Where `asked` leads: a qdisc of another kind takes its own default limit."""
-        before, where = self.split(whole), self._ends[0][1]
+        before, where = self.split(whole), self._ends[0][1].name
         if " " in str(whole) and before["qdisc"] not in QDISC_KINDS:
             raise SettingRefusedError(
                 f"{where}: somebody chose qdisc {before['qdisc']}, whose options labkit could not put back; "
@@ -113,9 +117,9 @@ class QdiscKnob(CompoundKnob):
         return _text(_qdisc_of(target))
 
 
-def link_knobs(links: Links, name: str, *, mtu_resets_link: bool = False) -> dict[str, Knob]:
-    """Every knob of link `name`, in the order in which they are written."""
-    return knobs_of_ends([(links, name)], [(links, name)], mtu_resets_link=mtu_resets_link)
+def link_knobs(links: Links, interface: Interface, *, mtu_resets_link: bool = False) -> dict[str, Knob]:
+    """Every knob of one link, in the order in which they are written."""
+    return knobs_of_ends([(links, interface)], [(links, interface)], mtu_resets_link=mtu_resets_link)
 
 
 def knobs_of_ends(

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from labkit.errors import CapabilityMissingError, WorkloadError
-from labkit.records import Scalar
+from labkit.factors import Scalar
 
 OVERLOAD_SOURCE: Final = (
     "J. D. Brouer, 'Basic tuning for network overload testing' (netoptimizer, April 2014) and the set-up "

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from labkit.errors import LabError
+from labkit.factors import Scalar
 from labkit.nic.journal import Entry, Journal
 from labkit.nic.knob import Knob
-from labkit.records import Scalar
 
 Outcome: TypeAlias = Literal[
-    "restored", "inexact", "unchanged", "foreign", "skipped", "refused", "gone", "busy"
+    "restored", "inexact", "unchanged", "foreign", "skipped", "refused", "gone", "busy", "forgotten"
 ]
 STUCK = frozenset({"refused", "gone", "busy"})
 """Outcomes that leave the entry in its journal."""
@@ -77,7 +78,7 @@ def _one(where: str, entry: Entry, knob: Knob | None) -> PutBack:
                 if now != entry.original:
                     outcome, why = "inexact", f"it reads {now!r}"
     except LabError as error:
-        outcome, why = "refused", str(error)
+        outcome, why = "gone" if error.errno == errno.ENODEV else "refused", str(error)
     text = f"{where}: {entry.name} {_words(entry, found, outcome)}"
     return PutBack(
         name=entry.name,

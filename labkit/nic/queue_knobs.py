@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from labkit.errors import CapabilityMissingError, SettingRefusedError
+from labkit.factors import Scalar
 from labkit.linux import queues
+from labkit.linux.interfaces import Interface
+from labkit.linux.queues import APART
 from labkit.nic.knob import Knob, whole_number
-from labkit.records import Scalar
 
 Form: TypeAlias = Literal["number", "truth", "mask", "text"]
 TRUTHS: Final = {"0": False, "1": True}
-APART = ";"
 
 
 class FilesKnob:
@@ -27,7 +28,7 @@ class FilesKnob:
     name : str
         Name of the setting.
     paths : sequence of Path, or callable
-        Its files, at least one; asked anew at each use where queues come and go.
+        Its files, at least one; asked anew at each use where queues come and go, or names change.
     form : str
         How the kernel writes the value; a ``mask`` is given and told as a CPU list.
     where : str
@@ -88,35 +89,44 @@ class FilesKnob:
 
 
 def queue_knobs(
-    name: str, *, sys: Path = queues.SYS, proc: Path = queues.PROC, interrupts: Sequence[int] | None = None
+    interface: Interface,
+    *,
+    sys: Path = queues.SYS,
+    proc: Path = queues.PROC,
+    interrupts: Callable[[], Sequence[int]] = tuple,
 ) -> dict[str, Knob]:
-    """Every knob whose files link `name` has below `sys` and `proc`.
+    """Every knob whose files the interface has below `sys` and `proc`.
 
     Parameters
     ----------
-    interrupts : sequence of int or None
-        Whose CPUs ``irq_affinity`` turns; None takes all that the device signals by message.
+    interrupts : callable
+        Tells whose CPUs ``irq_affinity`` turns.
     """
-    if interrupts is None:
-        interrupts = queues.device_interrupts(name, sys)
-    affinities = [queues.affinity_file(number, proc) for number in interrupts]
+    name = interface.name
+
+    def of_device(file: str) -> Sequence[Path]:
+        return [queues.device_file(interface.name, file, sys)]
+
+    def of_queues(direction: str, file: str) -> Sequence[Path]:
+        return queues.queue_files(interface.name, direction, file, sys)
+
+    def of_interrupts() -> Sequence[Path]:
+        files = (queues.affinity_file(number, proc) for number in interrupts())
+        return [path for path in files if path.exists()]
+
     bql = "byte_queue_limits"
-    of_queues: list[tuple[str, str, str, Form]] = [
-        ("bql_limit_min", "tx", f"{bql}/limit_min", "number"),
-        ("bql_limit_max", "tx", f"{bql}/limit_max", "number"),
-        ("xps_cpus", "tx", "xps_cpus", "mask"),
-        ("rps_cpus", "rx", "rps_cpus", "mask"),
+    found: list[tuple[str, Callable[[], Sequence[Path]], Form]] = [
+        ("bql_limit_min", partial(of_queues, "tx", f"{bql}/limit_min"), "number"),
+        ("bql_limit_max", partial(of_queues, "tx", f"{bql}/limit_max"), "number"),
+        ("xps_cpus", partial(of_queues, "tx", "xps_cpus"), "mask"),
+        ("rps_cpus", partial(of_queues, "rx", "rps_cpus"), "mask"),
+        ("napi_defer_hard_irqs", partial(of_device, "napi_defer_hard_irqs"), "number"),
+        ("gro_flush_timeout_ns", partial(of_device, "gro_flush_timeout"), "number"),
+        ("threaded", partial(of_device, "threaded"), "truth"),
+        ("irq_affinity", of_interrupts, "text"),
     ]
-    found: list[tuple[str, list[Path], Form]] = [
-        ("napi_defer_hard_irqs", queues.device_file(name, "napi_defer_hard_irqs", sys), "number"),
-        ("gro_flush_timeout_ns", queues.device_file(name, "gro_flush_timeout", sys), "number"),
-        ("threaded", queues.device_file(name, "threaded", sys), "truth"),
-        ("irq_affinity", [path for path in affinities if path.exists()], "text"),
-    ]
-    knobs: dict[str, Knob] = {
-        setting: FilesKnob(setting, partial(queues.queue_files, name, direction, file, sys), form, name)
-        for setting, direction, file, form in of_queues
-        if queues.queue_files(name, direction, file, sys)
+    return {
+        setting: FilesKnob(setting, paths, form, name)
+        for setting, paths, form in found
+        if any(path.exists() for path in paths())
     }
-    knobs.update({setting: FilesKnob(setting, paths, form, name) for setting, paths, form in found if paths})
-    return knobs

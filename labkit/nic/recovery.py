@@ -1,4 +1,4 @@
-"""Puts back what dead processes left, for whole folders of journals: `labkit restore`."""
+"""Puts back what dead processes left, for whole folders of journals, or forgets it: `labkit restore`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from labkit.errors import JournalError, RigBusyError
+from labkit.errors import JournalError, LabError, RigBusyError, WorkloadError, listed
 from labkit.nic.journal import Device, FileJournal, Owner, read_folder
 from labkit.nic.knob import Knob
 from labkit.nic.lock import DeviceLock
@@ -52,6 +52,85 @@ def recover(
     results = [result for journal in found for result in _one(journal, locks, find)]
     if wrong:
         raise JournalError("; ".join(str(error) for error in wrong))
+    return results
+
+
+def forget(
+    folder: Path,
+    locks: Path,
+    name: str,
+    find: Callable[[Device], Present | None],
+    alive: Callable[[Owner], bool],
+    elsewhere: Callable[[Device], bool],
+) -> list[PutBack]:
+    """Dismiss what is kept of the device that was called `name`: its originals will not be put back.
+
+    Parameters
+    ----------
+    elsewhere : callable
+        Whether the device was in another network namespace, which still lives.
+    folder, locks, find, alive
+        As for `recover`.
+
+    Raises
+    ------
+    WorkloadError
+        Nothing is kept of a device of that name.
+    RigBusyError
+        The process that changed it lives.
+    LabError
+        It is here, or may be elsewhere, and can be put back.
+    """
+    kept, _ = read_folder(folder, lambda _: False)
+    mine = [journal for journal in kept if journal.device.ifname == name]
+    if not mine:
+        others = listed(tuple(sorted({journal.device.ifname for journal in kept})))
+        raise WorkloadError(f"{name}: nothing is kept of such a device; kept: {others}")
+    for journal in mine:
+        _check_gone(journal, find(journal.device), alive, elsewhere)
+    return [result for journal in mine for result in _forgotten(journal, locks)]
+
+
+def _check_gone(
+    journal: FileJournal,
+    present: Present | None,
+    alive: Callable[[Owner], bool],
+    elsewhere: Callable[[Device], bool],
+) -> None:
+    """Raise unless nobody can put back what `journal` holds."""
+    device, owner = journal.device, journal.owner
+    if alive(owner):
+        raise RigBusyError(
+            f"{device.ifname}: process {owner.pid} holds it and puts it back at its end; nothing is forgotten"
+        )
+    knobs = present.knobs if present else {}
+    able = [e.name for e in journal.entries() if e.name in knobs and knobs[e.name].read() is not None]
+    if able:
+        raise LabError(
+            f"{_name(device, present)}: it is here, so `labkit restore` puts back {', '.join(able)}; "
+            "nothing is forgotten"
+        )
+    if elsewhere(device):
+        raise LabError(
+            f"{device.ifname}: it was in network namespace {device.netns_inode}, which still lives; run "
+            "`labkit restore` there; nothing is forgotten"
+        )
+
+
+def _forgotten(journal: FileJournal, locks: Path) -> list[PutBack]:
+    device = journal.device
+    with DeviceLock(locks, device.netns_inode, device.ifindex):
+        results = [
+            PutBack(
+                name=entry.name,
+                original=entry.original,
+                found=None,
+                outcome="forgotten",
+                text=f"{device.ifname}: {entry.name} is forgotten; before the lab it was {entry.original!r}",
+            )
+            for entry in journal.entries()
+        ]
+        journal.remove()
     return results
 
 

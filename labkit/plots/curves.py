@@ -9,9 +9,9 @@ from typing import Any
 import plotly.graph_objects as go
 
 from labkit.analysis.summary import PointSummary, ResultsLike, summarise
+from labkit.factors import Scalar
 from labkit.plots import look
 from labkit.plots.labels import drawable, level_text, title, value_text
-from labkit.records import Scalar
 
 
 def lines(results: ResultsLike, x: str, value: str = "pps", by: str | None = None) -> go.Figure:
@@ -78,6 +78,7 @@ def _hover(point: PointSummary, value: str) -> str:
     told = [] if known is None else [f"{value_text(known.mean, value)} ({known.n} trials)"]
     if known and known.low is not None and known.high is not None:
         told.append(f"95 % interval {known.low:,.2f} to {known.high:,.2f}")
+    told += [f"{title(name)}: {words}" for name, words in point.turned.items()]
     return "<br>".join(told + ([point.reason] if point.reason else []))
 
 

@@ -8,9 +8,9 @@ import plotly.graph_objects as go
 
 from labkit.analysis.pivot import Cell, Pivot, error_percent, pivot
 from labkit.analysis.summary import ResultsLike
+from labkit.factors import Scalar
 from labkit.plots import look
 from labkit.plots.labels import drawable, level_text, title, value_text
-from labkit.records import Scalar
 
 PAIR_GAP_FRACTION = 0.07
 
@@ -105,7 +105,8 @@ def _trace(cells: Pivot, **more: Any) -> go.Heatmap:
 
 
 def _hover(cells: Pivot, cell: Cell, x: Scalar, y: Scalar) -> str:
-    lines = [f"{title(cells.x)}: {level_text(x)}", f"{title(cells.y)}: {level_text(y)}"]
+    asked = ((cells.x, x), (cells.y, y))
+    lines = [f"{title(name)}: {level_text(level)}{_turned(cell, name)}" for name, level in asked]
     if drawable(cell.value) is not None:
         lines.append(f"{title(cells.value)}: {cell.value:,.2f}")
     if (known := cell.estimate) is not None:
@@ -115,6 +116,10 @@ def _hover(cells: Pivot, cell: Cell, x: Scalar, y: Scalar) -> str:
     if cell.reason:
         lines.append(cell.reason)
     return "<br>".join(lines)
+
+
+def _turned(cell: Cell, name: str) -> str:
+    return f" ({cell.turned[name]})" if name in cell.turned else ""
 
 
 def _gap_notes(cells: Pivot, xref: str, yref: str) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from labkit.records import SETTING_NAMES, Scalar
+from labkit.factors import SETTING_NAMES, Scalar
 
 _UNITS: Final = {
     "_usecs": "µs",

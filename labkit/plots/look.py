@@ -30,6 +30,7 @@ def figure(heading: str, **layout: Any) -> go.Figure:
         plot_bgcolor="rgba(0,0,0,0)",
         margin={"l": 80, "r": 20, "t": 60, "b": 60},
         hoverlabel={"align": "left"},
+        modebar={"color": INK, "activecolor": PALETTE[0], "bgcolor": "rgba(0,0,0,0)"},
         **layout,
     )
     return fig

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from labkit.errors import WorkloadError
-from labkit.records import Scalar
+from labkit.factors import Scalar
 
 WORDS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 

@@ -170,19 +170,12 @@ def published_table(name: str, folder: Path | None = None) -> list[PublishedRow]
     """
     if name not in TABLES:
         raise WorkloadError(f"unknown published table '{name}'; known: {', '.join(TABLES)}")
-    return _rows(TABLES[name], _file(name, folder))
+    return published_rows(name, TABLES[name], folder)
 
 
-def ring_coalesce_table(folder: Path | None = None) -> list[RingCoalesceRow]:
-    """The 36 points of pktgen on ixgbe that the simulated NIC is compared with."""
-    return _rows(RingCoalesceRow, _file("ixgbe_ring_coalesce", folder))
-
-
-def _file(name: str, folder: Path | None) -> Path:
-    return (data_dir() / "published" if folder is None else folder) / f"{name}.csv"
-
-
-def _rows(row_type: type[Row], path: Path) -> list[Row]:
+def published_rows(name: str, row_type: type[Row], folder: Path | None = None) -> list[Row]:
+    """The same as rows of `row_type`, the table's own type in `TABLES`."""
+    path = (data_dir() / "published" if folder is None else folder) / f"{name}.csv"
     with path.open(newline="") as lines:
         return [
             msgspec.convert({name: cell or None for name, cell in line.items()}, row_type, strict=False)

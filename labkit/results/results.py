@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import html
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from labkit.errors import WorkloadError
-from labkit.records import SETTING_NAMES, Gap, Scalar, Trial
+from labkit.factors import SETTING_NAMES, Scalar
+from labkit.records import Gap, Trial
 from labkit.results.schema import State
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+SHOWN_TRIALS: Final = 10
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +65,25 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[Measured, ...]
     gaps: tuple[Missed, ...]
     environment: dict[str, Any]
+
+    def __repr__(self) -> str:
+        number = "" if self.sweep_id is None else f" of sweep {self.sweep_id}"
+        marked = sum(bool(trial.marks) for trial in self.trials)
+        over = ", ".join(f"{name} ({len(levels)})" for name, levels in self.factors.items()) or "nothing"
+        return (
+            f"<Results{number} on {self.rig}, {self.state}: {len(self.rows)} trials ({marked} marked) and "
+            f"{len(self.gaps)} gaps over {over}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """The line, and below it the first and last trials with what was asked for."""
+        head = f"<p>{html.escape(repr(self))}</p>"
+        if not self.rows:
+            return head
+        columns = dict.fromkeys([*self.factors, "pps", "ns_per_packet", "reconciled", "marks"])
+        return head + str(
+            self.frame()[list(columns)].to_html(max_rows=SHOWN_TRIALS, float_format="{:,.1f}".format)
+        )
 
     @property
     def trials(self) -> tuple[Trial, ...]:

@@ -6,7 +6,7 @@ import abc
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from labkit.agent.client import AgentClient
 from labkit.agent.protocol import Measured, Opened, Run
@@ -15,21 +15,21 @@ from labkit.engines.base import EngineConfig
 from labkit.engines.base import check as check_request
 from labkit.engines.choose import choose
 from labkit.errors import LabError, LabWarning
+from labkit.factors import Scalar, Settings
 from labkit.linux.machine import machine_facts
-from labkit.records import Frames, RigInfo, Sample, Scalar, Settings, Traffic, Trial, Workload
+from labkit.records import Frames, RigInfo, Sample, Traffic, Trial, Workload
 from labkit.rigs import catalog
-from labkit.rigs.assemble import Asked, trial_of
-from labkit.rigs.base import Applied, check_length
+from labkit.rigs.assemble import SAMPLE_EVERY_NS, Asked, trial_of
+from labkit.rigs.base import Applied, OpenRig, check_length
 from labkit.rigs.peer_counter import PeerRule
 from labkit.traffic.limits import check_frames
-from labkit.units import NS_PER_S, seconds_to_ns
+from labkit.units import seconds_to_ns
 
-SAMPLE_EVERY_NS = NS_PER_S // 8
 ANY_IFINDEX: Final = 1
 """Stands in a request until the agent, who owns the namespace, puts the sink's own number there."""
 
 
-class AgentRig(abc.ABC):
+class AgentRig(OpenRig):
     """A rig whose device is owned by an agent process.
 
     Parameters
@@ -44,12 +44,18 @@ class AgentRig(abc.ABC):
         Settings that were asked for when it was opened.
     sink : str
         Where frames end unless the workload says otherwise.
+
+    Attributes
+    ----------
+    notes : tuple of str
+        What people should know of it: settings put back when it was opened, and what this place lacks.
     """
 
     def __init__(
         self, info: RigInfo, client: AgentClient, opened: Opened, *, asked: dict[str, Scalar], sink: str
     ) -> None:
         self._info = info
+        self.notes = tuple(opened.notes)
         self._client = client
         self._privilege = opened.privilege
         self._asked = asked
@@ -192,6 +198,7 @@ class AgentRig(abc.ABC):
                 **observed,
             },
             push_back=observed.get("push_back"),
+            device_resets=observed.get("device_resets", ()),
         )
         return trial_of(asked, measured, rule, samples)
 
@@ -202,12 +209,6 @@ class AgentRig(abc.ABC):
     def close(self) -> None:
         """End the agent, and its namespaces with it; harmless twice."""
         self._client.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def _config(self, workload: Workload, *, duration_ns: int, count: int | None) -> EngineConfig:
         default_batch = choose(workload.engine).default_batch

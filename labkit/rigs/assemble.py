@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -9,9 +11,10 @@ import msgspec
 from labkit.agent.protocol import Measured
 from labkit.counters.deltas import counter_delta, counter_deltas
 from labkit.counters.reconcile import Counts, difference_reason, reconciled
-from labkit.records import SCHEMA_VERSION, Mark, Privilege, Sample, Scalar, Trial
+from labkit.factors import Scalar
+from labkit.records import SCHEMA_VERSION, Mark, Privilege, Sample, Trial
 from labkit.rigs.peer_counter import PeerRule
-from labkit.units import ns_per_packet, ns_to_seconds, rate_pps, seconds_to_ns
+from labkit.units import NS_PER_S, ns_per_packet, ns_to_seconds, rate_pps, seconds_to_ns
 
 BUSY_RATIO = 1.02
 """Wall time over CPU time above which a sender that should be busy was not alone on its CPU."""
@@ -21,12 +24,15 @@ STOLEN_SHARE = 0.02
 ONE_TICK_NS = 10_000_000
 """Steal is read in ticks of 1/100 s, so one may belong to the time before."""
 RATE_TOLERANCE = 0.01
+SAMPLE_EVERY_NS = NS_PER_S // 8
+FROZEN_NS = 5 * SAMPLE_EVERY_NS
+"""Time without a sample above which the agent as a whole stood still (SIGSTOP, a frozen group or machine)."""
 LATE_SHARE = 0.01
 """Share of the frames that may leave a queue after the engine's end: they count, but not their time."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the run was asked for, as far as the trial repeats it."""
+    """What the run was asked for, as far as the trial repeats it, and what the driver's counters tell."""
 
     rig: str
     engine: str
@@ -42,6 +48,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     privilege: Privilege
     environment: dict[str, Any]
     push_back: int | None = None
+    device_resets: Sequence[str] = ()
 
 
 def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sample, ...]) -> Trial:
@@ -49,7 +56,7 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
     report = measured.report
     counts = _counts(measured, rule)
     pps = None if counts.device_sent is None else rate_pps(counts.device_sent, report.elapsed_ns)
-    marks = _marks(asked, measured, counts)
+    marks = _marks(asked, measured, counts, samples)
     return Trial(
         rig=asked.rig,
         engine=asked.engine,
@@ -128,21 +135,19 @@ def _peer_received(
     return total
 
 
-def _marks(asked: Asked, measured: Measured, counts: Counts) -> list[Mark]:
-    marks: list[Mark] = []
-    if _cpu_shared(asked, measured):
-        marks.append("cpu-shared")
-    if measured.kernel_warnings:
-        marks.append("kernel-log")
-    if _rate_missed(asked, measured, counts):
-        marks.append("rate-missed")
-    if not measured.carrier:
-        marks.append("no-carrier")
-    if not counts.device_sent:
-        marks.append("nothing-sent")
-    if not measured.settled or _late(measured) > LATE_SHARE * (counts.device_sent or 0):
-        marks.append("unsettled")
-    return marks
+def _marks(asked: Asked, measured: Measured, counts: Counts, samples: tuple[Sample, ...]) -> list[Mark]:
+    late = _late(measured) > LATE_SHARE * (counts.device_sent or 0)
+    found: dict[Mark, bool] = {
+        "cpu-shared": _cpu_shared(asked, measured),
+        "kernel-log": bool(measured.kernel_warnings),
+        "rate-missed": _rate_missed(asked, measured, counts),
+        "device-reset": bool(asked.device_resets),
+        "frozen": _frozen(samples, measured.report.elapsed_ns),
+        "no-carrier": not measured.carrier,
+        "nothing-sent": not counts.device_sent,
+        "unsettled": not measured.settled or late,
+    }
+    return [mark for mark, true in found.items() if true]
 
 
 def _cpu_shared(asked: Asked, measured: Measured) -> bool:
@@ -170,6 +175,12 @@ def _rate_missed(asked: Asked, measured: Measured, counts: Counts) -> bool:
     due = asked.rate_pps * ns_to_seconds(measured.report.elapsed_ns)
     # frames are whole: one more or less is no miss, but a run shorter than two slots shows no rate
     return abs((counts.device_sent or 0) - due) > max(min(1.5, due / 2), RATE_TOLERANCE * due)
+
+
+def _frozen(samples: tuple[Sample, ...], elapsed_ns: int) -> bool:
+    """Whether samples were due and none came for long; a run without any was too short to tell."""
+    times = [0, *(sample.at_ns for sample in samples), elapsed_ns]
+    return bool(samples) and any(after - before > FROZEN_NS for before, after in pairwise(times))
 
 
 def _late(measured: Measured) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Final, Protocol, Self
@@ -10,7 +11,8 @@ import msgspec
 
 from labkit.drivers.facts import DriverFacts
 from labkit.errors import WorkloadError
-from labkit.records import RigInfo, Sample, Scalar, Settings, Trial, Workload
+from labkit.factors import Scalar, Settings
+from labkit.records import RigInfo, Sample, Trial, Workload
 
 LONGEST_S: Final = 1e7
 """Longest run, some 115 days; far below what 64 bits of nanoseconds hold."""
@@ -37,6 +39,30 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
     asked: dict[str, Scalar]
     accepted: dict[str, Scalar]
     effective: dict[str, Scalar]
+
+
+class OpenRig(abc.ABC):
+    """What every rig of this house has in common: a line for a notebook's cell, and an end."""
+
+    @property
+    @abc.abstractmethod
+    def info(self) -> RigInfo:
+        """Name, engines, sinks and factors."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Give everything back; harmless twice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        can = [f"engines {', '.join(self.info.engines)}", f"{len(self.info.factors)} settings"]
+        can[1:1] = [f"sinks {', '.join(self.info.sinks)}"] if self.info.sinks else []
+        return f"<rig {self.info.name}: {'; '.join(can)}\n {self.info.title}>"
 
 
 class Rig(Protocol):

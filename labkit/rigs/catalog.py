@@ -1,4 +1,4 @@
-"""What each kind of rig is and can do, as data: no agent, device or profile is touched to know it."""
+"""What each kind of rig is and can do, as data: no agent or device is touched to know it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from labkit.errors import CapabilityMissingError, WorkloadError, listed
-from labkit.records import ENGINE_NAMES, SETTING_NAMES, SINK_NAMES, RigInfo
-
-SIM_TITLES: Final = {
-    "ixgbe": "simulated Intel 82599, kernel of 2014 with the first pktgen patches (v1-followup)",
-    "ixgbe@baseline": "simulated Intel 82599, kernel of 2014 without pktgen patches",
-}
-"""Simulated machines by the name behind ``sim:``."""
+from labkit.factors import ENGINE_NAMES, SETTING_NAMES, SINK_NAMES
+from labkit.paths import data_dir
+from labkit.records import RigInfo
+from labkit.rigs.profiles import load_profiles
+from labkit.simnic.profile import Profile
 
 VETH: Final = RigInfo(
     name="veth",
@@ -36,12 +34,12 @@ DEVICE: Final = RigInfo(
 PRIVATE: Final = "Nothing of this outlives the rig."
 
 
-def simulated(profile: str) -> RigInfo:
+def simulated(profile: Profile) -> RigInfo:
     """What the simulated machine `profile` can do."""
     return RigInfo(
-        name=f"sim:{profile}",
-        title=SIM_TITLES[profile],
-        engines=("pktgen",),
+        name=f"sim:{profile.name}",
+        title=profile.title,
+        engines=() if profile.constants.packet_ns is None else ("pktgen",),
         sinks=(),
         factors=("tx_ring", "rx_usecs"),
     )
@@ -49,7 +47,8 @@ def simulated(profile: str) -> RigInfo:
 
 def known_rigs() -> list[RigInfo]:
     """Every rig of this version, the simulated ones first."""
-    return [*(simulated(profile) for profile in SIM_TITLES), VETH, DEVICE]
+    profiles = load_profiles(data_dir() / "profiles")
+    return [*(simulated(profile) for profile in profiles.values()), VETH, DEVICE]
 
 
 def check_engine(info: RigInfo, engine: str) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from labkit.errors import WorkloadError
+from labkit.factors import Settings
 from labkit.paths import data_dir
-from labkit.records import Settings
 from labkit.rigs.base import Rig
 from labkit.rigs.catalog import DEVICE_PREFIX, VETH, known_rigs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,17 +12,20 @@ import msgspec
 from labkit.agent.launch import connect_as_root
 from labkit.agent.protocol import Measured, Opened
 from labkit.counters.deltas import counter_delta
-from labkit.counters.statistics import device_resets, push_back, statistics_of
+from labkit.counters.statistics import device_resets, push_back, statistics_of, total
 from labkit.drivers.choose import facts_of
 from labkit.drivers.facts import DriverFacts
-from labkit.errors import WorkloadError
+from labkit.errors import AgentLostError, JournalError, LabError, LabWarning, WorkloadError
+from labkit.factors import SETTING_NAMES, Scalar, Settings, typed
 from labkit.nic.profiles import SettingsProfile, settings_profile
-from labkit.records import SETTING_NAMES, Frames, RigInfo, Scalar, Settings, typed
+from labkit.records import Frames, RigInfo
 from labkit.rigs import catalog
 from labkit.rigs.agent_rig import AgentRig
 from labkit.rigs.peer_counter import PeerRule, peer_rule
 
 WIRE, PORT = "wire", "port"
+HARDWARE_COUNTS: Final = ("tx_packets_nic", "tx_lost_nic")
+"""What the hardware itself sent, and lost in its MAC (`labkit.drivers.facts.DriverFacts`)."""
 PORT_COUNTERS: Final = ("rx_packets",)
 """What a real port counts itself; a veth's rx_packets is the sender's counter and proves nothing."""
 
@@ -82,7 +86,6 @@ class DeviceRig(AgentRig):
             factors=tuple(opened.settings),
         )
         self._facts = facts_of(opened.driver or "")
-        self.notes = tuple(opened.notes)
         self._interrupts = opened.interrupts
         self._look_only = look_only
         super().__init__(info, client, opened, asked={}, sink=PORT if port else WIRE)
@@ -115,6 +118,36 @@ class DeviceRig(AgentRig):
         first = self.notes if self._look_only else ()
         return "\n".join([*first, super().preview(settings)])
 
+    def close(self) -> None:
+        """Put every setting back and end the agent; harmless twice.
+
+        Raises
+        ------
+        JournalError
+            Something could not be put back, or the agent had ended before; the journal keeps what is left.
+        """
+        try:
+            for note in self._client.give_back():
+                warnings.warn(note, LabWarning, stacklevel=2)
+        except AgentLostError as lost:
+            raise JournalError(
+                f"{self._info.name}: the agent ended while settings were in force, so they may be left "
+                "changed; open the rig again, or run `labkit restore`"
+            ) from lost
+        finally:
+            self._client.close()
+
+    def __exit__(self, *exc: object) -> None:
+        """Close; what fails then is a note on the error that is under way, if any."""
+        try:
+            self.close()
+        except LabError as failed:
+            _, error, _ = exc
+            if not isinstance(error, BaseException):
+                raise
+            if str(failed) not in str(error):
+                error.add_note(f"at the end of the rig: {failed}")
+
     def _checked(self, settings: Settings) -> dict[str, Scalar]:
         """Settings in Python's own types; what this device lacks is refused in its kernel's words."""
         for name in settings.keys() - SETTING_NAMES:
@@ -143,13 +176,15 @@ class DeviceRig(AgentRig):
 
 
 def driver_view(measured: Measured, facts: DriverFacts) -> dict[str, Any]:
-    """Full TX rings, interrupts and resets of one run; None is not counted by this driver."""
+    """Full TX rings, the hardware's own counts, interrupts and resets of one run; None is not counted."""
     before = statistics_of(measured.before.statistics)
     after = statistics_of(measured.after.statistics)
     full = [push_back(each, facts) for each in (before, after)]
+    own = {name: [total(each, facts, name) for each in (before, after)] for name in HARDWARE_COUNTS}
     raised = [measured.before.interrupts, measured.after.interrupts]
     return {
         "push_back": counter_delta(*full, width_bits=64).value,
+        **{name: counter_delta(*counts, width_bits=64).value for name, counts in own.items()},
         "interrupts": counter_delta(*raised, width_bits=64).value,
         "device_resets": list(device_resets(before, after, facts)),
     }

@@ -5,27 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import msgspec
 
 from labkit.drivers.facts import DriverFacts
 from labkit.drivers.values import whole_number
 from labkit.errors import CapabilityMissingError, WorkloadError
+from labkit.factors import Scalar, Settings, typed
 from labkit.nic.guard import change_list
-from labkit.records import (
-    SCHEMA_VERSION,
-    RigInfo,
-    Sample,
-    Scalar,
-    Settings,
-    Traffic,
-    Trial,
-    Workload,
-    typed,
-)
+from labkit.records import SCHEMA_VERSION, RigInfo, Sample, Traffic, Trial, Workload
 from labkit.rigs import catalog
-from labkit.rigs.base import Applied, check_length
+from labkit.rigs.base import Applied, OpenRig, check_length
 from labkit.simnic.law import Outcome, interrupt_period_ns, outcome
 from labkit.simnic.profile import Profile
 from labkit.traffic.limits import check_frames
@@ -43,7 +34,7 @@ SAMPLES: Final = 5
 """Samples of a trial, evenly spaced over the simulated time."""
 
 
-class SimulatedRig:
+class SimulatedRig(OpenRig):
     """One simulated machine.
 
     Parameters
@@ -60,7 +51,7 @@ class SimulatedRig:
     @property
     def info(self) -> RigInfo:
         """Name, engines, sinks and factors."""
-        return catalog.simulated(self.profile.name)
+        return catalog.simulated(self.profile)
 
     @property
     def driver(self) -> DriverFacts:
@@ -83,7 +74,12 @@ class SimulatedRig:
     def preview(self, settings: Settings) -> str:
         """What applying `settings` would do; nothing changes."""
         wanted = {name: self._accept(name, value) for name, value in settings.items()}
-        return f"{change_list(wanted, self._accepted, {})}\n{catalog.PRIVATE}"
+        rounded = [
+            f"{name}: {value} becomes {wanted[name]}"
+            for name, value in settings.items()
+            if value != wanted[name]
+        ]
+        return "\n".join([change_list(wanted, self._accepted, {}), *rounded, catalog.PRIVATE])
 
     @contextmanager
     def applied(self, settings: Settings) -> Iterator[Applied]:
@@ -180,12 +176,6 @@ class SimulatedRig:
 
     def close(self) -> None:
         """Do nothing: a simulated rig holds nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def _in_force(self) -> Applied:
         period_ns = interrupt_period_ns(self.profile, self._accepted["rx_usecs"])

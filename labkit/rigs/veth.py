@@ -11,8 +11,9 @@ from labkit.agent.protocol import Opened
 from labkit.drivers.facts import DriverFacts
 from labkit.drivers.virtual import VETH as VETH_FACTS
 from labkit.errors import SettingRefusedError, WorkloadError
+from labkit.factors import Scalar, Settings, typed
 from labkit.linux.links import QDISC_KINDS
-from labkit.records import Frames, Scalar, Settings, typed
+from labkit.records import Frames
 from labkit.rigs import catalog
 from labkit.rigs.agent_rig import AgentRig
 from labkit.rigs.peer_counter import PeerRule, peer_rule

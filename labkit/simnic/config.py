@@ -45,7 +45,8 @@ def _set_card(
     driver = profile.driver
     defaults = driver.defaults
     config.tx_ring = settings.get("tx_ring", defaults["tx_ring"])
-    config.rx_ring = settings.get("rx_ring", defaults.get("rx_ring", config.rx_ring))
+    rx_ring = driver.values["rx_ring"].default if "rx_ring" in driver.values else None
+    config.rx_ring = settings.get("rx_ring", config.rx_ring if rx_ring is None else rx_ring)
     config.frame_bytes = sender.frame_bytes
     bits = 8 * wire_bytes(sender.frame_bytes)
     config.wire = _ps(bits / profile.value("link_bits_per_s") * NS_PER_S)
@@ -56,7 +57,8 @@ def _set_card(
 
 def _set_moderation(config: _native.SimConfig, profile: Profile, settings: Mapping[str, Any]) -> None:
     driver = profile.driver
-    values = {**driver.defaults, **settings}
+    defaults = {name: rule.default for name, rule in driver.values.items() if rule.default is not None}
+    values = {**defaults, **driver.defaults, **settings}
     config.shared_vector = driver.shared_vector
     for direction, moderation in (("rx", config.rx_moderation), ("tx", config.tx_moderation)):
         if driver.moderation == "hold-off":
@@ -78,7 +80,8 @@ def _set_costs(config: _native.SimConfig, profile: Profile, sender: Sender) -> N
         if term.name != "doorbell":
             costs[term.per] += term.ns
     config.packet, config.burst_ps, config.call_ps = (_ps(costs[per]) for per in ("frame", "burst", "call"))
-    config.doorbell = _ps(doorbell_ns(profile, sender)) if sender.engine != "receive" else 0
+    at_card = sender.engine != "receive" and not sender.injects
+    config.doorbell = _ps(doorbell_ns(profile, sender)) if at_card else 0
     config.burst = doorbell_frames(profile, sender)
     config.batch = sender.batch if sender.engine != "pktgen" else 1
     for name in ("clean", "interrupt", "repoll", "cache_miss"):
@@ -93,12 +96,13 @@ def _set_sender(
     config: _native.SimConfig, profile: Profile, settings: Mapping[str, Any], sender: Sender, run: Run
 ) -> None:
     config.sends = sender.engine != "receive"
+    config.injects = sender.injects
     fills = _native.SimWhenFull
     if sender.engine != "pktgen":
         config.when_full = fills.QUEUE if sender.through_qdisc else fills.REFUSE
     config.queue_limit = settings.get("txqueuelen", 1000)
-    config.bql = sender.through_qdisc or run.trace > 0
-    config.bql_stops = sender.through_qdisc
+    config.bql = profile.bql and (sender.through_qdisc or run.trace > 0)
+    config.bql_stops = profile.bql and sender.through_qdisc
     config.bql_min = settings.get("bql_limit_min", 0)
     config.bql_max = settings.get("bql_limit_max", NEVER_FULL_BYTES)
     if sender.engine == "receive":
@@ -110,6 +114,7 @@ def _set_sender(
     if sender.engine == "tcp":
         config.window = int(profile.value("window_segments"))
         config.ack_delay = _ps(profile.value("ack_delay_ns"))
+        config.ack_jitter = _ps(profile.value("ack_jitter_ns"))
         limit = settings.get("tcp_limit_output_bytes")
         config.small_queue = 0 if limit is None else max(2, limit // sender.frame_bytes)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final, Literal
 
 import msgspec
 
 from labkit.drivers.facts import TransmitFacts
+from labkit.errors import CapabilityMissingError
 
 
 class Constant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -15,7 +17,7 @@ class Constant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Attributes
     ----------
     value : int or float
-        In the unit that ends its name.
+        In the unit that ends its name; 0 or more.
     kind : str
         ``sourced`` (read somewhere), ``fitted`` (to a published table) or ``assumed`` (no table tells).
     source : str
@@ -25,6 +27,11 @@ class Constant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     value: int | float
     kind: Literal["sourced", "fitted", "assumed"]
     source: str
+
+    def __post_init__(self) -> None:
+        """Refuse what no cost or size can be."""
+        if not (math.isfinite(self.value) and self.value >= 0):
+            raise ValueError(f"value {self.value} must be a number of 0 or more")
 
 
 class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,6 +71,8 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         What the qdisc path costs more than the way past it.
     shared_line_ns : Constant or None
         Moving a cache line that all sending CPUs write over to another one.
+    flush_ns : Constant or None
+        The driver's call that rings the doorbell, in kernels where it is apart from sending a frame.
     receive_ns : Constant or None
         CPU time of one received frame until the stack drops it.
     doorbell_frames : Constant or None
@@ -72,10 +81,13 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         TCP: CPU time to send one segment, system call and stack included, cleaning not.
     ack_ns : Constant or None
         TCP: CPU time of one received acknowledgement.
-    ack_delay_ns : Constant or None
-        TCP: from a segment's last bit to its acknowledgement's arrival.
+    ack_delay_ns, ack_jitter_ns : Constant or None
+        TCP: from a segment's last bit to its acknowledgement's arrival, and how much more that may be.
     window_segments : Constant or None
         TCP: segments that are on their way at most.
+    lock_op_ns, rcu_ns : Constant or None
+        One LOCK-prefixed operation, and one RCU read section: what a change of the code is expected to cost
+        or save.
     """
 
     link_bits_per_s: Constant
@@ -94,12 +106,16 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     syscall_ns: Constant | None = None
     qdisc_ns: Constant | None = None
     shared_line_ns: Constant | None = None
+    flush_ns: Constant | None = None
     receive_ns: Constant | None = None
     doorbell_frames: Constant | None = None
     segment_ns: Constant | None = None
     ack_ns: Constant | None = None
     ack_delay_ns: Constant | None = None
+    ack_jitter_ns: Constant | None = None
     window_segments: Constant | None = None
+    lock_op_ns: Constant | None = None
+    rcu_ns: Constant | None = None
 
     def known(self) -> dict[str, Constant]:
         """Constants that this machine has, by name."""
@@ -115,15 +131,16 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return {name: f"{constant.kind}: {constant.source}" for name, constant in self.known().items()}
 
 
+SOCKET: Final = (("socket_ns", "syscall_ns"),)
 NEEDED: Final = {
-    "pktgen": ("packet_ns", "lock_ns", "skb_ns"),
-    "tx_ring": ("socket_ns", "syscall_ns"),
-    "send": ("socket_ns", "syscall_ns"),
-    "sendmmsg": ("socket_ns", "syscall_ns"),
-    "tcp": ("segment_ns", "ack_ns", "ack_delay_ns", "window_segments"),
-    "receive": ("receive_ns",),
+    "pktgen": (("packet_ns", "lock_ns", "skb_ns"), ("inject_ns", "skb_ns")),
+    "tx_ring": SOCKET,
+    "send": SOCKET,
+    "sendmmsg": SOCKET,
+    "tcp": (("segment_ns", "ack_ns", "ack_delay_ns", "ack_jitter_ns", "window_segments"),),
+    "receive": (("receive_ns",),),
 }
-"""What a machine must know of itself to answer an engine."""
+"""What a machine must know of itself to answer an engine: all of one of these."""
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,6 +160,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         Limits, rounding and coded values of the NIC's driver.
     constants : Constants
         Costs and sizes, each with its source.
+    bql : bool
+        The kernel keeps byte queue limits.
     """
 
     name: str
@@ -153,16 +172,30 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     what_if: bool
     driver: TransmitFacts
     constants: Constants
+    bql: bool = True
 
     @property
     def engines(self) -> tuple[str, ...]:
         """Engines whose costs are known here."""
         known = self.constants.known()
-        return tuple(engine for engine, names in NEEDED.items() if all(name in known for name in names))
+        return tuple(
+            engine
+            for engine, ways in NEEDED.items()
+            if any(all(name in known for name in names) for names in ways)
+        )
 
     def value(self, name: str) -> float:
-        """Number of constant `name`, which this machine must have."""
+        """Number of constant `name`.
+
+        Raises
+        ------
+        CapabilityMissingError
+            Nothing tells it for this machine.
+        """
         constant: Constant | None = getattr(self.constants, name)
         if constant is None:
-            raise ValueError(f"profile {self.name} has no {name}")
+            raise CapabilityMissingError(
+                f"sim:{self.name} has no {name}: no table tells what this costs there; it answers "
+                f"{', '.join(self.engines)}"
+            )
         return constant.value

@@ -20,6 +20,10 @@ HYPOTHESES: Final = {
         "the doorbell's write finishes while the CPU is in the qdisc: there, fewer doorbells save only what "
         "the qdisc's time does not cover"
     ),
+    "bypass-only": (
+        "the patch as posted puts the doorbell off in packet_direct_xmit alone: through the qdisc every "
+        "frame rings it, and pays for the new call"
+    ),
     "queue-changes": (
         "the TX queue changes from packet to packet, which flushes the one before: through the qdisc every "
         "frame rings the doorbell, whatever the threshold"
@@ -94,13 +98,19 @@ class Sender(msgspec.Struct, frozen=True, kw_only=True):
             return self.xmit_mode == "queue_xmit"
         return self.engine == "tcp" or not self.qdisc_bypass
 
+    @property
+    def injects(self) -> bool:
+        """Whether its frames go up the receive path and never meet the card."""
+        return self.engine == "pktgen" and self.xmit_mode == "netif_receive"
+
 
 def doorbell_frames(profile: Profile, sender: Sender) -> int:
     """Frames that one doorbell serves."""
     if sender.engine == "pktgen":
         return sender.batch if sender.xmit_mode == "start_xmit" else 1
     deferred = profile.constants.doorbell_frames
-    if deferred is None or (sender.through_qdisc and "queue-changes" in sender.hypotheses):
+    each = sender.through_qdisc and not sender.hypotheses.isdisjoint({"bypass-only", "queue-changes"})
+    if deferred is None or each:
         return 1
     return int(deferred.value)
 
@@ -118,17 +128,16 @@ def terms(profile: Profile, sender: Sender) -> tuple[Term, ...]:
     if sender.engine == "pktgen":
         return _pktgen(profile, sender)
     if sender.engine == "tcp":
-        return (_term(profile, "segment_ns", "TCP segment", "frame"), _doorbell(profile, sender))
+        return (_term(profile, "segment_ns", "TCP segment", "frame"), *_doorbell(profile, sender))
     if sender.engine == "receive":
         return ()
     return _packet_socket(profile, sender)
 
 
 def _pktgen(profile: Profile, sender: Sender) -> tuple[Term, ...]:
-    injects = sender.xmit_mode == "netif_receive"
-    share = 1 / max(1, sender.batch if injects else sender.clone_skb)
+    share = 1 / max(1, sender.batch if sender.injects else sender.clone_skb)
     skb = (_term(profile, "skb_ns", "packet buffer", "frame", times=share),)
-    if injects:
+    if sender.injects:
         return (_term(profile, "inject_ns", "receive path", "frame"), *skb)
     rest = profile.value("packet_ns") - sum(
         profile.value(name) for name in ("clean_ns", "doorbell_ns", "lock_ns")
@@ -139,7 +148,7 @@ def _pktgen(profile: Profile, sender: Sender) -> tuple[Term, ...]:
         *skb,
         *path,
         _term(profile, "lock_ns", "queue lock", "burst"),
-        _doorbell(profile, sender),
+        *_doorbell(profile, sender),
     )
 
 
@@ -150,13 +159,16 @@ def _packet_socket(profile: Profile, sender: Sender) -> tuple[Term, ...]:
         Term(name="socket and driver", per="frame", ns=rest, source=profile.constants.origins()["socket_ns"]),
         *path,
         _term(profile, "syscall_ns", "system call", "call"),
-        _doorbell(profile, sender),
+        *_doorbell(profile, sender),
     )
 
 
-def _doorbell(profile: Profile, sender: Sender) -> Term:
+def _doorbell(profile: Profile, sender: Sender) -> tuple[Term, ...]:
     source = profile.constants.origins()["doorbell_ns"]
-    return Term(name="doorbell", per="burst", ns=doorbell_ns(profile, sender), source=source)
+    doorbell = Term(name="doorbell", per="burst", ns=doorbell_ns(profile, sender), source=source)
+    if profile.constants.flush_ns is None:
+        return (doorbell,)
+    return (_term(profile, "flush_ns", "flush call", "burst"), doorbell)
 
 
 def _term(profile: Profile, constant: str, name: str, per: Per, times: float = 1.0) -> Term:

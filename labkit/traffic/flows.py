@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from labkit.errors import WorkloadError
-from labkit.records import typed
+from labkit.factors import typed
 from labkit.traffic import frames
 from labkit.traffic.fields import PacketField, find
 from labkit.traffic.patch import Template, patch

@@ -70,7 +70,7 @@ def test_display_libraries_stay_above_plots(library: str) -> None:
     assert rooms <= ABOVE_PLOTS
 
 
-@pytest.mark.parametrize("pure", ["analysis", "simnic", "records", "units", "experiment.plan"])
+@pytest.mark.parametrize("pure", ["analysis", "simnic", "records", "factors", "units", "experiment.plan"])
 def test_pure_rooms_touch_no_clock_file_or_socket(pure: str) -> None:
     for path in MODULES:
         if name_of(path) == pure or name_of(path).startswith(pure + "."):

@@ -1,4 +1,4 @@
-"""How close the closed law comes to the 36 published points."""
+"""How close the event loop comes to the 36 published points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEDIAN_PERCENT, WORST_PERCENT, RING_PERCENT = 0.15, 1.0, 0.2
 
 
 def measure(_pairs: int, _limit: int) -> Iterator[Absolute]:
-    """Each figure beside its goal; the law answers the same every time, so once is enough."""
+    """Each figure beside its goal; the loop answers the same every time, so once is enough."""
     points = compare_published()
     errors = [abs(point.error) for point in points]
     ring = [abs(point.error) for point in points if point.limited_by == "TX ring"]

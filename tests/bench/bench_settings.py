@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 
 from labkit.agent.device import device_knobs
+from labkit.factors import Scalar
 from labkit.linux import namespaces
 from labkit.linux.ethtool import Ethtool
+from labkit.linux.interfaces import HeldInterface
 from labkit.linux.links import Links
 from labkit.nic.apply import SettingsHost
 from labkit.nic.journal import MemoryJournal
-from labkit.records import Scalar
 from tests.bench.script import Absolute, at_most, main
 from tests.network.nic_host import TAP, TX, add_veth, enter_private_mounts, tap
 from tests.network.private import enter_private_network
@@ -31,7 +32,7 @@ def measure(pairs: int, limit: int) -> Iterator[Absolute]:
     add_veth()
     with tap(), closing(Links()) as links, closing(Ethtool()) as ethtool:
         for kind, name in (("veth of 4 queues", TX), ("tap", TAP)):
-            knobs = device_knobs(links, ethtool, name)
+            knobs = device_knobs(links, ethtool, HeldInterface(name))
             host = SettingsHost(name, knobs, MemoryJournal(), lambda: True)
             yield at_most(f"all settings of a {kind} read", milliseconds(host.current), READ_ALL_MS, "ms")
 

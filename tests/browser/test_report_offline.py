@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import nbformat
 import pytest
@@ -19,7 +20,21 @@ SWITCHES = (
 ).split()
 FIGURES = 2
 DRAWN = ".js-plotly-plot:has(.main-svg)"
-FIGURE = "go.Figure(go.Scatter(x=[60, 1514], y=[{low}, 2], name='pps'))"
+FIGURE = "go.Figure(go.Scatter(x=[60, 1514], y=[low, 2], name='pps'))"
+HOUSE_FIGURE = (
+    "lk.heatmap(lk.table({(1, 256): 4e6, (30, 256): None}, x='rx_usecs', y='tx_ring', value='pps'))"
+)
+WORDS = ".gtitle, .xtitle, .ytitle, .xtick text, .ytick text, .annotation-text"
+LEAST_CONTRAST = {"words": 3.9, "icons": 3.0}
+"""What one grey can have on white and on the dark page alike; of graphics WCAG asks 3."""
+COLOURS = """figure => ({
+    paper: getComputedStyle(document.body).backgroundColor,
+    behind: [figure, ...figure.querySelectorAll('*')].concat(figure.closest('.figure'))
+        .map(each => getComputedStyle(each).backgroundColor),
+    sheets: [...figure.querySelectorAll('.main-svg rect.bg')].map(each => getComputedStyle(each).fillOpacity),
+    words: [...figure.querySelectorAll('WORDS')].map(each => getComputedStyle(each).fill),
+    icons: [...figure.querySelectorAll('.modebar-btn .icon path')].map(each => getComputedStyle(each).fill),
+})""".replace("WORDS", WORDS)
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -42,8 +57,8 @@ def write_notebook(path: Path) -> Path:
         v4.new_markdown_cell(r"# Two figures and $\frac{1}{pps}$"),
         parameters,
         v4.new_code_cell("import labkit as lk\nimport plotly.graph_objects as go"),
-        v4.new_code_cell(FIGURE.format(low="low")),
-        v4.new_code_cell(FIGURE.format(low="low + 1")),
+        v4.new_code_cell(FIGURE),
+        v4.new_code_cell(HOUSE_FIGURE),
         v4.new_code_cell("print('seen', 'offline')\nlk.finish(figures=2)"),
     ]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -110,3 +125,33 @@ def test_browser_has_nothing_to_complain_about(opened: Opened) -> None:
 
 def test_printed_text_stands_in_the_page(opened: Opened) -> None:
     assert "seen offline" in opened.text
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of ``rgb(…)``, as WCAG 2 defines it."""
+    channels = [float(part) / 255 for part in re.findall(r"[\d.]+", colour)[:3]]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_figure_is_readable_on_the_page_itself_in_either_scheme(
+    browser: Browser, report: Path, scheme: Literal["light", "dark"]
+) -> None:
+    page = browser.new_page(color_scheme=scheme)
+    page.goto(report.as_uri())
+    page.wait_for_function(f"document.querySelectorAll('{DRAWN}').length >= {FIGURES}", polling=50)
+    found = page.locator(DRAWN).nth(1).evaluate(COLOURS)
+    page.close()
+    assert (luminance(found["paper"]) < 0.05) == (scheme == "dark")
+    assert set(found["behind"]) <= {"rgba(0, 0, 0, 0)"}
+    assert set(found["sheets"]) <= {"0"}
+    assert len(found["words"]) >= 6
+    for kind, least in LEAST_CONTRAST.items():
+        assert found[kind]
+        assert min(contrast(colour, found["paper"]) for colour in found[kind]) >= least, kind

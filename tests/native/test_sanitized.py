@@ -48,7 +48,13 @@ def run(program: Path, *arguments: str) -> tuple[int, str]:
 def test_pure_parts_hold_every_claim(programs: Path) -> None:
     code, said = run(programs / "pure")
     assert code == 0, said
-    assert said.count("ok ") == cases_in("frame_table_cases.cpp", "loop_cases.cpp", "pacing_cases.cpp")
+    assert said.count("ok ") == cases_in(
+        "frame_table_cases.cpp",
+        "loop_cases.cpp",
+        "pacing_cases.cpp",
+        "sim_cases.cpp",
+        "sim_parts_cases.cpp",
+    )
 
 
 @pytest.mark.network

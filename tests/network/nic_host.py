@@ -6,8 +6,9 @@ import contextlib
 import fcntl
 import functools
 import os
+import signal
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from pyroute2 import IPRoute
 
 from labkit.agent.client import AgentClient
 from labkit.agent.launch import AgentProcess, start_agent
+from labkit.errors import JournalError
+from labkit.factors import Scalar
 from labkit.linux import namespaces
-from labkit.records import Scalar
 from labkit.rigs.device import DeviceRig
 from tests.network.private import in_private_network
 
 TUNSETIFF = 0x400454CA
+TUNSETPERSIST = 0x400454CB
 IFF_TAP_NO_PI = 0x1002
 TX, RX, TAP = "tx0", "rx0", "tap0"
 
@@ -40,7 +43,7 @@ def in_private_host(body: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(body)
     def run(*args: Any, **kwargs: Any) -> Any:
         enter_private_mounts()
-        assert namespaces.mount_sysfs()
+        namespaces.mount_sysfs()
         return body(*args, **kwargs)
 
     return in_private_network(run)
@@ -53,6 +56,17 @@ def add_veth(queues: int = 4) -> None:
         ip.link("add", ifname=TX, kind="veth", **many, peer={"ifname": RX, **many})
         for name in (TX, RX):
             ip.link("set", index=index_of(ip, name), state="up")
+
+
+def add_persistent_tap(name: str = TAP) -> None:
+    """Make a tap that stays, and is up, when no process holds it open."""
+    device = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(device, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TAP_NO_PI))
+        fcntl.ioctl(device, TUNSETPERSIST, 1)
+    finally:
+        os.close(device)
+    set_link(name, state="up")
 
 
 @contextlib.contextmanager
@@ -89,6 +103,17 @@ def agent_pid(rig: DeviceRig) -> int:
     process = rig._client._process
     assert isinstance(process, AgentProcess)
     return process.pid
+
+
+def leave_changed(name: str, state: Path, asked: Mapping[str, Scalar]) -> dict[str, Scalar]:
+    """Kill the agent while `asked` is in force; everything that was in force before."""
+    rig = DeviceRig(name, state=state)
+    before = settings_of(rig)
+    rig._client.apply(dict(asked))
+    os.kill(agent_pid(rig), signal.SIGKILL)
+    with pytest.raises(JournalError, match="the agent ended while settings were in force"):
+        rig.close()
+    return before
 
 
 def journals(state: Path) -> list[Path]:

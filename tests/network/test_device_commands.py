@@ -6,10 +6,12 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from labkit.rigs.device import DeviceRig
 from tests.network.private import Veth, in_private_network, veth_pair
 
 pytestmark = pytest.mark.network
@@ -64,6 +66,51 @@ def test_preview_changes_nothing_and_restore_puts_back_what_a_kill_left(tmp_path
         assert mtu(veth) == 1400
         code, out = labkit("restore", "--json", *state)
         assert (code, [each["outcome"] for each in json.loads(out)]) == (0, ["restored"])
+        assert mtu(veth) == 1500
+
+
+@in_private_network
+def test_device_deleted_in_the_middle_of_a_run_is_told_with_what_could_not_be_put_back(
+    tmp_path: Path,
+) -> None:
+    with veth_pair() as veth:
+        words = ("run", *DEVICE, "--set", "mtu=1400", "--duration", "20", "--state", str(tmp_path))
+        with subprocess.Popen([LABKIT, *words], stderr=subprocess.PIPE, text=True) as run:
+            deadline = time.monotonic() + 20
+            while mtu(veth) != 1400:
+                assert time.monotonic() < deadline
+                assert run.poll() is None
+            veth.ip.link("del", index=veth.ifindex)
+            _, err = run.communicate(timeout=30)
+    assert run.returncode == 1, err
+    assert "tx0: mtu is not there to be put back to 1500" in err
+    assert "[ENODEV: No such device]" in err
+    assert "Traceback" not in err
+
+
+@in_private_network
+def test_device_that_never_returns_is_forgotten_by_name_and_one_that_is_here_is_not(tmp_path: Path) -> None:
+    state = ("--state", str(tmp_path))
+    with veth_pair() as veth:
+        leave_changed(tmp_path)
+        code, out = labkit("restore", "--forget", "tx0", *state)
+        assert (code, "tx0: it is here, so `labkit restore` puts back mtu" in out) == (1, True), out
+        code, out = labkit("restore", "--forget", "tx9", *state)
+        assert (code, "tx9: nothing is kept of such a device; kept: tx0" in out) == (2, True), out
+        assert mtu(veth) == 1400
+        veth.ip.link("del", index=veth.ifindex)
+        code, out = labkit("restore", "--forget", "tx0", *state)
+        assert (code, out) == (0, "tx0: mtu is forgotten; before the lab it was 1500\n")
+        assert labkit("restore", *state) == (0, "nothing is left to put back\n")
+
+
+@in_private_network
+def test_device_that_a_running_lab_holds_is_not_forgotten(tmp_path: Path) -> None:
+    with veth_pair() as veth, DeviceRig("tx0", i_know="tx0", state=tmp_path) as rig:
+        with rig.applied({"mtu": 1400}):
+            code, out = labkit("restore", "--forget", "tx0", "--state", str(tmp_path))
+            assert (code, "holds it and puts it back at its end" in out) == (1, True), out
+            assert mtu(veth) == 1400
         assert mtu(veth) == 1500
 
 

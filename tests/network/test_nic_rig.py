@@ -25,7 +25,8 @@ from labkit.errors import (
     SettingRefusedError,
     WorkloadError,
 )
-from labkit.records import Scalar, Workload
+from labkit.factors import Scalar
+from labkit.records import Workload
 from labkit.rigs.device import DeviceRig
 from labkit.traffic.flows import udp_flow
 from tests.network import nic_host
@@ -38,6 +39,7 @@ from tests.network.nic_host import (
     in_private_host,
     interfaces,
     journals,
+    leave_changed,
     needs_root,
     restore_all,
     set_link,
@@ -328,10 +330,7 @@ def test_value_of_somebody_else_is_told_and_left_alone(tmp_path: Path) -> None:
 @in_private_host
 def test_restoring_twice_is_harmless(tmp_path: Path) -> None:
     add_veth()
-    with DeviceRig(TX, state=tmp_path) as rig:
-        before = settings_of(rig)
-        rig._client.apply({"mtu": 1400, "gro": True})
-        os.kill(agent_pid(rig), signal.SIGKILL)
+    before = leave_changed(TX, tmp_path, {"mtu": 1400, "gro": True})
     assert len(restore_all(tmp_path)) == 2
     assert restore_all(tmp_path) == []
     set_link(TX, mtu=1300)
@@ -355,6 +354,8 @@ def test_device_that_goes_while_it_is_held_is_a_clear_error(tmp_path: Path) -> N
         rig._client.level = 0
         with pytest.raises(JournalError, match="tx0: mtu"):
             rig._client.restore()
+        with pytest.raises(JournalError, match="tx0: mtu"):
+            rig.close()
     assert time.monotonic() - started < 20
     assert interfaces() == ["lo"]
     add_veth()
@@ -365,10 +366,7 @@ def test_device_that_goes_while_it_is_held_is_a_clear_error(tmp_path: Path) -> N
 @in_private_host
 def test_renamed_device_gets_its_settings_back(tmp_path: Path) -> None:
     add_veth()
-    with DeviceRig(TX, state=tmp_path) as rig:
-        before = settings_of(rig)
-        rig._client.apply({"mtu": 1400, "gro": True})
-        os.kill(agent_pid(rig), signal.SIGKILL)
+    before = leave_changed(TX, tmp_path, {"mtu": 1400, "gro": True})
     with IPRoute() as ip:
         index = nic_host.index_of(ip, TX)
         ip.link("set", index=index, state="down")
@@ -385,9 +383,7 @@ def test_renamed_device_gets_its_settings_back(tmp_path: Path) -> None:
 def test_one_tap_is_not_taken_for_another(tmp_path: Path) -> None:
     with nic_host.tap("tap1"):
         with nic_host.tap("tap0"):
-            with DeviceRig("tap0", state=tmp_path) as rig:
-                rig._client.apply({"rx_frames": 7})
-                os.kill(agent_pid(rig), signal.SIGKILL)
+            leave_changed("tap0", tmp_path, {"rx_frames": 7})
             with DeviceRig("tap1", state=tmp_path) as other:
                 assert other.notes == ()
                 with other.applied({"rx_frames": 7}):

@@ -196,6 +196,21 @@ def test_agent_that_stood_still_beyond_the_runs_end_is_noticed() -> None:
     assert "cpu-shared" in trial.marks
 
 
+def test_agent_that_stood_still_within_the_run_is_noticed() -> None:
+    thaws: list[threading.Timer] = []
+
+    def freeze(_: Sample) -> None:
+        if not thaws:
+            thaws.append(threading.Timer(0.8, os.kill, (agent_pid(rig), signal.SIGCONT)))
+            os.kill(agent_pid(rig), signal.SIGSTOP)
+            thaws[0].start()
+
+    with VethRig() as rig:
+        trial = rig.run(SENDMMSG, duration_s=1.5, on_sample=freeze)
+    assert trial.reconciled is True
+    assert "frozen" in trial.marks
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_spinner_on_the_same_cpu_is_noticed_20_of_20() -> None:
@@ -324,20 +339,3 @@ def killed_agent_leaves_nothing() -> None:
 
 def test_killed_agent_leaves_no_namespace() -> None:
     killed_agent_leaves_nothing()
-
-
-def test_forbidden_user_namespaces_name_the_sysctl(tmp_path: Path) -> None:
-    knob = tmp_path / "sys/user/max_user_namespaces"
-    knob.parent.mkdir(parents=True)
-    knob.write_text("0\n")
-    told = namespaces.user_namespaces_forbidden(28, tmp_path)
-    assert "user.max_user_namespaces is 0" in str(told)
-    assert "sudo sysctl user.max_user_namespaces" in str(told)
-    knob.unlink()
-    apparmor = tmp_path / "sys/kernel/apparmor_restrict_unprivileged_userns"
-    apparmor.parent.mkdir(parents=True)
-    apparmor.write_text("1\n")
-    told = namespaces.user_namespaces_forbidden(1, tmp_path)
-    assert "kernel.apparmor_restrict_unprivileged_userns is 1" in str(told)
-    apparmor.unlink()
-    assert "max_user_namespaces" in str(namespaces.user_namespaces_forbidden(1, tmp_path))

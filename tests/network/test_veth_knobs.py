@@ -33,7 +33,7 @@ def settings_of(rig: VethRig) -> dict[str, object]:
 def test_napi_settings_of_the_receiving_end_are_turned_and_put_back(rig: VethRig) -> None:
     before = settings_of(rig)
     looked = rig._client.look("stack")
-    if looked.privilege == "userns" or not looked.private_sysfs:
+    if looked.privilege == "userns" or rig.notes:
         # the kernel asks for power over the whole machine (net/core/net-sysfs.c, capable)
         with pytest.raises(CapabilityMissingError), rig.applied({"gro_flush_timeout_ns": 20_000}):
             pytest.fail("applied")

@@ -1,4 +1,4 @@
-"""Full repeat counts: 200 kills of a `nic:` rig's agent, notebook or both, each step and random moments."""
+"""Full repeat counts: 200 kills on a veth and on a tap, of agent, notebook or both, at steps and moments."""
 
 from __future__ import annotations
 
@@ -8,19 +8,32 @@ import pytest
 
 from tests.network import nic_kills
 from tests.network.nic_host import in_private_host, needs_root
-from tests.network.nic_kills import STEPS_OF_A_ROUND, VICTIMS
+from tests.network.nic_kills import DEVICES, VICTIMS, Victim
 
 pytestmark = [pytest.mark.soak, pytest.mark.network, pytest.mark.user, needs_root]
 KILLS = 200
+AT_STEPS = [
+    (name, step, victim)
+    for name, device in DEVICES.items()
+    for step in range(1, device.steps_of_a_round + 1)
+    for victim in VICTIMS
+]
+AT_MOMENTS = [
+    (name, seed)
+    for name, device in DEVICES.items()
+    for seed in range(KILLS - len(VICTIMS) * device.steps_of_a_round)
+]
 
 
-@pytest.mark.parametrize("step", range(1, STEPS_OF_A_ROUND + 1))
+@pytest.mark.parametrize(("name", "step", "victim"), AT_STEPS)
 @in_private_host
-def test_agent_killed_at_every_step_everything_comes_back(tmp_path: Path, step: int) -> None:
-    nic_kills.killed_at_step(tmp_path, step)
+def test_killed_at_every_step_everything_comes_back(
+    tmp_path: Path, name: str, step: int, victim: Victim
+) -> None:
+    nic_kills.killed_at_step(tmp_path, step, victim, name)
 
 
-@pytest.mark.parametrize("seed", range(KILLS - STEPS_OF_A_ROUND))
+@pytest.mark.parametrize(("name", "seed"), AT_MOMENTS)
 @in_private_host
-def test_killed_at_many_random_moments_everything_comes_back(tmp_path: Path, seed: int) -> None:
-    nic_kills.killed_at_random(tmp_path, VICTIMS[seed % len(VICTIMS)], 1000 + seed)
+def test_killed_at_many_random_moments_everything_comes_back(tmp_path: Path, name: str, seed: int) -> None:
+    nic_kills.killed_at_random(tmp_path, 1000 + seed, VICTIMS[seed % len(VICTIMS)], name)

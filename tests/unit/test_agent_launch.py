@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,9 @@ def test_refusal_of_sudo_is_a_missing_capability_with_its_words_and_a_way(path: 
         launch.connect_as_root()
     assert refused.value.exit_code == 4
     assert words in str(refused.value)
-    assert "as root, or let `sudo labkit install-agent`" in str(refused.value)
+    assert f"as root, or let `sudo {Path(sys.executable).with_name('labkit')} install-agent`" in str(
+        refused.value
+    )
 
 
 def test_no_sudo_is_a_missing_capability(path: Path) -> None:

@@ -274,6 +274,14 @@ def test_settings_that_cannot_be_read_are_unknown_with_the_readers_words(root: P
     assert "eth1: refused [EPERM" in str(reasons["pause"])
 
 
+def test_one_setting_that_is_refused_is_unknown_alone(root: Path) -> None:
+    refused = LabError("interface 2: flow control not supported", errno=95)
+    seen = found(root, "pause", pause_rx=refused)
+    assert (seen.verdict, seen.value) == ("unknown", None)
+    assert "pause_rx: interface 2: flow control not supported [" in str(seen.why_unknown)
+    assert found(root, "offloads", pause_rx=refused).verdict == "ok"
+
+
 def test_without_a_device_its_checks_are_left_out(root: Path) -> None:
     names = {each.name for each in audit(root=root).findings}
     assert names == {each.name for each in CHECKS if not each.of_device}

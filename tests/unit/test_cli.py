@@ -9,19 +9,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import msgspec
 import pytest
 
-from labkit.cli import main, rooms
+from labkit.cli import main
 from labkit.cli.app import COMMANDS
-from labkit.cli.show import DASH
+from labkit.cli.show import DASH, MARKS
 from labkit.errors import AgentLostError, CapabilityMissingError, SettingRefusedError, WorkloadError
+from labkit.experiment.published import PublishedPoint
+from labkit.factors import Scalar
 from labkit.nic.put_back import Outcome, PutBack
-from labkit.records import SCHEMA_VERSION, Gap, RigInfo, Scalar, Trial
+from labkit.records import SCHEMA_VERSION, Gap, Mark, RigInfo, Trial
 from labkit.results.results import Measured, Missed, Results
-from labkit.rigs import choose
 from labkit.traffic.table import FrameTable
 
 TRIAL = Trial(
@@ -80,8 +81,18 @@ def results_of(measured: list[dict[str, Any]], missed: list[dict[str, Any]], **t
     )
 
 
+STANDS_FOR = {
+    "labkit.rigs.choose.rig": "rig",
+    "labkit.rigs.choose.preview": "preview",
+    "labkit.agent.launch.connect_as_root": "connect_as_root",
+    "labkit.traffic.flows.udp_flow": "udp_flow",
+    "labkit.experiment.trial.run_trial": "run_trial",
+    "labkit.experiment.sweep.Sweep": "sweep",
+}
+
+
 class FakeRooms:
-    """Stands for rigs, traffic and experiments, and remembers what was asked."""
+    """Stands for rigs, the agent, traffic and experiments, and remembers what was asked."""
 
     def __init__(self) -> None:
         self.asked: dict[str, Any] = {}
@@ -91,23 +102,34 @@ class FakeRooms:
         self.interrupted = False
         self.merged: tuple[str, ...] = ()
         self.put_back: list[PutBack] = []
+        self.notes: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         self.closed += 1
 
-    def open_rig(self, name: str, parameters: dict[str, Any]) -> FakeRooms:
-        self.asked["rig"] = name, {key: value for key, value in parameters.items() if value is not None}
+    def rig(self, name: str, **parameters: Any) -> FakeRooms:
+        self.asked["rig"] = name, parameters
         return self
 
-    def preview(self, name: str, settings: dict[str, Any], parameters: dict[str, Any]) -> str:
-        self.asked["preview"] = name, settings, {key: value for key, value in parameters.items() if value}
+    def preview(self, name: str, settings: dict[str, Any], **parameters: Any) -> str:
+        self.asked["preview"] = name, settings, parameters
         return "  tx_ring  512 -> 1024\nThe link stays up."
 
-    def restore_all(self, state: Path | None) -> list[PutBack]:
+    def connect_as_root(self, *, state: Path | None) -> FakeRooms:
         self.asked["restore"] = state
+        return self
+
+    def restore_all(self) -> list[PutBack]:
+        return self.put_back
+
+    def forget(self, device: str) -> list[PutBack]:
+        self.asked["forget"] = device
         return self.put_back
 
     def udp_flow(self, **options: Any) -> Any:
@@ -124,7 +146,7 @@ class FakeRooms:
             raise self.trial
         return self.trial
 
-    def sweep(self, rig: Any, workload: Any, factors: Any, **options: Any) -> FakeRooms:
+    def sweep(self, rig: Any, workload: Any, *, factors: Any, **options: Any) -> FakeRooms:
         self.asked["workload"], self.asked["factors"], self.asked["sweep"] = workload, factors, options
         return self
 
@@ -138,8 +160,8 @@ class FakeRooms:
 @pytest.fixture
 def below(monkeypatch: pytest.MonkeyPatch) -> FakeRooms:
     fake = FakeRooms()
-    for name in ("open_rig", "preview", "restore_all", "udp_flow", "run_trial", "sweep"):
-        monkeypatch.setattr(rooms, name, getattr(fake, name))
+    for target, name in STANDS_FOR.items():
+        monkeypatch.setattr(target, getattr(fake, name))
     return fake
 
 
@@ -214,6 +236,7 @@ def test_dry_run_on_a_simulated_rig_says_that_nothing_stays(labkit: Run) -> None
     assert out.splitlines() == [
         "  tx_ring  512 -> 1008",
         "The link stays up.",
+        "tx_ring: 1001 becomes 1008",
         "Nothing of this outlives the rig.",
     ]
     assert labkit("run", "--rig", "sim:ixgbe", "--set", "mtu=9000", "--dry-run")[0] == 4
@@ -225,6 +248,7 @@ def put_back(outcome: Outcome) -> PutBack:
 
 def test_restore_with_nothing_left_is_one_line(below: FakeRooms, labkit: Run) -> None:
     assert labkit("restore") == (0, "nothing is left to put back\n", "")
+    assert below.closed == 1
     assert labkit("restore", "--json") == (0, "[]\n", "")
 
 
@@ -251,13 +275,33 @@ def test_restore_tells_each_setting_and_fails_where_one_is_not_as_before(
     }
 
 
-def test_what_opening_a_device_put_back_is_told_on_stderr(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_restore_that_is_to_forget_puts_nothing_back_and_tells_what_is_forgotten(
+    below: FakeRooms, labkit: Run
 ) -> None:
-    opened = SimpleNamespace(notes=("eth8: mtu put back to 1500",))
-    monkeypatch.setattr(choose, "rig", lambda name, **_: opened)
-    rooms.open_rig("nic:eth8", {"port": None})
-    assert capsys.readouterr() == ("", "labkit: eth8: mtu put back to 1500\n")
+    below.put_back = [put_back("forgotten")]
+    assert labkit("restore", "--forget", "eth8") == (0, "eth8: mtu forgotten\n", "")
+    assert below.asked["forget"] == "eth8"
+    assert json.loads(labkit("restore", "--forget", "eth8", "--json")[1])[0]["outcome"] == "forgotten"
+
+
+@pytest.mark.parametrize("command", ["run", "sweep --set tx_ring=64"])
+def test_what_opening_a_device_put_back_is_told_on_stderr(
+    below: FakeRooms, labkit: Run, command: str
+) -> None:
+    below.notes = ("eth8: mtu put back to 1500",)
+    assert "labkit: eth8: mtu put back to 1500\n" in labkit(*command.split(), "--rig", "nic:eth8")[2]
+
+
+def test_what_failed_on_the_way_out_is_told_behind_the_error(below: FakeRooms, labkit: Run) -> None:
+    failure = SettingRefusedError("eth8: tx_ring refused")
+    failure.add_note("at the end of the rig: eth8: mtu could not be put back to 1500")
+    below.trial = failure
+    code, out, err = labkit("run")
+    assert (code, out) == (1, "")
+    assert err.splitlines() == [
+        "labkit: eth8: tx_ring refused",
+        "labkit: at the end of the rig: eth8: mtu could not be put back to 1500",
+    ]
 
 
 def test_rigs_mention_real_devices(labkit: Run) -> None:
@@ -270,6 +314,15 @@ def test_run_says_speed_counts_and_doubts(below: FakeRooms, labkit: Run) -> None
     assert "engine sent 1 234 567   device sent 1 234 567   peer received –" in out  # noqa: RUF001
     assert "reconciled unknown, a count is missing; not verified at the peer" in out
     assert "limiter: none proven; marks: cpu-shared" in out
+
+
+@pytest.mark.parametrize("mark", get_args(Mark))
+def test_run_says_what_each_mark_doubts(below: FakeRooms, labkit: Run, mark: Mark) -> None:
+    assert MARKS.keys() == set(get_args(Mark))
+    below.trial = msgspec.structs.replace(TRIAL, marks=[mark])
+    told = labkit("run")[1].splitlines()
+    assert f"  {mark}: {MARKS[mark]}" in told
+    assert sum(line.startswith(tuple(f"  {each}:" for each in MARKS)) for line in told) == 1
 
 
 @pytest.mark.parametrize(
@@ -382,6 +435,19 @@ def test_sweeps_table_is_ordered_by_level_not_by_run(below: FakeRooms, labkit: R
     ]
 
 
+def test_sweep_and_run_say_what_the_driver_made_of_a_value(below: FakeRooms, labkit: Run) -> None:
+    in_force = {
+        "settings_asked": {"tx_ring": 1001, "rx_usecs": 31},
+        "settings_accepted": {"tx_ring": 1008, "rx_usecs": 31},
+        "settings_effective": {"tx_ring": 1008, "rx_usecs": 30.72},
+    }
+    below.results = results_of([{"tx_ring": 1001, "rx_usecs": 31}], [], marks=[], **in_force)
+    line = labkit("sweep", "--set", "tx_ring=1001")[1].splitlines()[1]
+    assert "tx_ring=1001 (accepted 1008) rx_usecs=31 (effective 30.72)" in line
+    below.trial = msgspec.structs.replace(TRIAL, **in_force)
+    assert "tx_ring=1008 (asked 1001) rx_usecs=31 (effective 30.72)" in labkit("run")[1]
+
+
 def test_sweep_of_nothing_but_gaps_failed(below: FakeRooms, labkit: Run) -> None:
     below.results = results_of([], [{"tx_ring": 64}])
     assert labkit("sweep", "--set", "tx_ring=64")[0] == 1
@@ -410,13 +476,12 @@ def test_frames_of_one_length_name_it_once(labkit: Run) -> None:
     assert out.count("60 bytes") == 1
 
 
-def test_craft_dumps_frames(below: FakeRooms, labkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rooms, "parse_vary", lambda texts: dict(text.split("=") for text in texts))
+def test_craft_dumps_frames(below: FakeRooms, labkit: Run) -> None:
     code, out, _ = labkit("craft", "--vlan", "7", "--vary", "UDP.dport=9,10", "--seed", "3", "--show", "5")
     assert code == 0
     assert "Ether / IP / UDP\n2 frames of 60 bytes (84 on the wire), seed 3\n" in out
     assert "0020  41 41 41 41 41 41 41 41 41 41 41 41 41 41 41 41  AAAAAAAAAAAAAAAA" in out
-    assert below.asked["flow"]["vary"] == {"UDP.dport": "9,10"}
+    assert below.asked["flow"]["vary"].keys() == {"UDP.dport"}
     assert below.asked["flow"]["vlan"] == 7
     _, out, _ = labkit("craft", "--seed", "3", "--json")
     assert json.loads(out) == {"flow": FLOW, "count": 2, "frames": ["02" * 60]}
@@ -424,34 +489,72 @@ def test_craft_dumps_frames(below: FakeRooms, labkit: Run, monkeypatch: pytest.M
 
 def test_rigs_lists_what_each_can(labkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     info = RigInfo(name="veth", title="a pair", engines=("send",), sinks=(), factors=("mtu", "qdisc"))
-    monkeypatch.setattr(rooms, "known_rigs", lambda: [info])
+    monkeypatch.setattr("labkit.rigs.catalog.known_rigs", lambda: [info])
     assert labkit("rigs")[1] == "veth: a pair\n    engines: send\n    settings: mtu, qdisc\n"
     assert json.loads(labkit("rigs", "--json")[1])[0]["factors"] == ["mtu", "qdisc"]
 
 
 def test_published_compares_points(labkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     points = [
-        {
-            "table": table,
-            "setting": {"tx_ring": 64},
-            "published": 100.0,
-            "lab": 99.0,
-            "error": -1.0,
-            "fitted": False,
-        }
-        for table in ("a", "b")
+        PublishedPoint(
+            file=file,
+            table=table,
+            setting={"tx_ring": 64},
+            unit="pps",
+            published=100.0,
+            lab=lab,
+            error=None if lab is None else lab - 100,
+            fitted=table == "b",
+            reason="no mechanism" if lab is None else None,
+        )
+        for file, table, lab in (("one", "a", 99.0), ("one", "b", 97.0), ("two", "two", None))
     ]
-    monkeypatch.setattr(rooms, "compared_points", lambda: points)
-    assert json.loads(labkit("published", "--check", "--json")[1]) == points
-    assert json.loads(labkit("published", "b", "--check", "--json")[1]) == points[1:]
-    assert "2 points, error in percent, largest 1.000" in labkit("published", "--check")[1]
-    assert labkit("published", "gianfar", "--check")[0] == 2
+    monkeypatch.setattr("labkit.experiment.published.published_points", lambda: points)
+    left_over = SimpleNamespace(as_text=lambda: "image 2: a saving")
+    monkeypatch.setattr("labkit.experiment.unexplained.unexplained", lambda _points: [left_over])
+    every = [point.as_json() for point in points]
+    assert json.loads(labkit("published", "--check", "--json")[1]) == every
+    assert json.loads(labkit("published", "b", "--check", "--json")[1]) == every[1:2]
+    assert json.loads(labkit("published", "one", "--check", "--json")[1]) == every[:2]
+    said = labkit("published", "--check")[1]
+    assert "image 2: a saving" in said
+    assert "no mechanism" in said
+    summary = [line.split() for line in said.splitlines() if line.startswith("one ")]
+    assert summary == [["one", "pps", "no", "1", "1", "1"], ["one", "pps", "yes", "1", "3", "3"]]
+    assert "image 2" not in labkit("published", "one", "--check")[1]
+    code, _, error = labkit("published", "gianfar", "--check")
+    assert code == 2
+    assert "nothing to check in table 'gianfar'; there are one, a, b, two" in error
+
+
+def test_published_table_goes_into_the_store(
+    labkit: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LABKIT_DB", str(tmp_path / "results.sqlite"))
+    said = labkit("published", "af_packet_flush", "--store", "--json")[1]
+    assert json.loads(said) == {"sweep": 1, "store": str(tmp_path / "results.sqlite")}
+    assert "is sweep 1 in" in labkit("published", "af_packet_flush", "--store")[1]
+    assert labkit("published", "--store")[0] == 2
+
+
+class GianfarRow(msgspec.Struct):
+    """netperf on gianfar.
+
+    More about it.
+    """
+
+    name: str
+    pps: int | None
 
 
 def test_published_shows_tables(labkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rooms, "published_tables", lambda: {"gianfar": "netperf on gianfar."})
-    monkeypatch.setattr(rooms, "published_rows", lambda name: [{"name": name, "pps": 1234567, "sdem": None}])
-    assert "gianfar  netperf on gianfar." in " ".join(labkit("published")[1].split("\n")).replace("   ", "  ")
+    rows = (GianfarRow(name="a", pps=1234567), GianfarRow(name="b", pps=None))
+    monkeypatch.setattr("labkit.results.published.TABLES", {"gianfar": GianfarRow})
+    monkeypatch.setattr("labkit.results.published.published_table", lambda name: rows)
+    assert [line.split(maxsplit=1) for line in labkit("published")[1].splitlines()] == [
+        ["table", "about"],
+        ["gianfar", "netperf on gianfar."],
+    ]
     assert "1 234 567" in labkit("published", "gianfar")[1]
 
 

@@ -170,3 +170,21 @@ def test_names_and_values_of_netlink_give_the_same_as_the_text() -> None:
         name, _, value = line[5:].rpartition(": ")
         pairs.append((name, int(value)))
     assert statistics_of(pairs) == text
+
+
+@pytest.mark.parametrize(
+    ("driver", "counted", "right"),
+    [
+        ("igc", {"tx_packets": 9, "tx_queue_0_packets": 4, "tx_queue_1_packets": 5}, 9),
+        ("tg3", {"tx_ucast_packets": 1, "tx_mcast_packets": 2, "tx_bcast_packets": 4}, 7),
+        ("tg3", {"tx_ucast_packets": 1}, None),
+        ("bnxt", {f"[{q}]: tx_{cast}_packets": q for q in (1, 2) for cast in ("ucast", "mcast", "bcast")}, 9),
+        ("gianfar", {"tx-packets": 3}, 3),
+        ("gianfar", {"tx-timeout-errors": 0}, None),
+        ("mlx5", {"tx_packets": 8, "tx_packets_phy": 6}, 6),
+    ],
+)
+def test_what_the_hardware_sent_is_found_under_the_drivers_own_names(
+    driver: str, counted: dict[str, int], right: int | None
+) -> None:
+    assert total(statistics_of(counted.items()), facts_of(driver), "tx_packets_nic") == right

@@ -19,8 +19,7 @@ def rows() -> list[dict[str, int]]:
 
 def test_known_32_bit_counter_wraps_once() -> None:
     before, after = rows()[3], rows()[4]
-    link_bytes = 10e9 / 8 * 2
-    moved = counter_delta(before["rx_bytes"], after["rx_bytes"], width_bits=32, largest_possible=link_bytes)
+    moved = counter_delta(before["rx_bytes"], after["rx_bytes"], width_bits=32)
     assert moved == Delta(value=81414243, doubt="wrapped")
     assert counter_delta(before["rx_packets"], after["rx_packets"], width_bits=32).value == 54719
 
@@ -34,10 +33,15 @@ def test_reset_is_not_a_wrap() -> None:
     assert counter_delta(5_000_000_000, 1_200, width_bits=64) == Delta(value=None, doubt="reset")
 
 
-def test_wrap_that_no_link_could_carry_was_a_reset() -> None:
+def test_wrap_over_more_than_half_the_range_was_a_reset() -> None:
     limit = 1 << 32
-    assert counter_delta(limit - 10, limit // 2 - 1, width_bits=32, largest_possible=1000).doubt == "reset"
-    assert counter_delta(limit - 10, 5, width_bits=32, largest_possible=1000).value == 15
+    assert counter_delta(limit - 10, 5, width_bits=32).value == 15
+    assert counter_delta(limit - 10, limit // 2 - 10, width_bits=32).value == limit // 2
+    assert counter_delta(limit - 10, limit // 2 - 9, width_bits=32).doubt == "reset"
+
+
+def test_counter_above_its_width_did_not_wrap() -> None:
+    assert counter_delta((1 << 32) + 5, 7, width_bits=32).doubt == "reset"
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, 5), (5, None), (None, None)])

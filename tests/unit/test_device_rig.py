@@ -54,3 +54,13 @@ def test_reset_of_the_device_within_a_run_is_told() -> None:
     after = {"wd_expired": 1, "interface_up": 2, "queue_0_tx_cnt": 3_502}
     assert view("ena", before, after)["device_resets"]
     assert view("ena", before, before)["device_resets"] == []
+
+
+def test_hardware_counts_come_from_the_driver_or_from_the_standard_statistics() -> None:
+    standard = {"eth-mac/FramesTransmittedOK": 10, "eth-mac/FramesLostDueToIntMACXmitError": 1}
+    later = {"eth-mac/FramesTransmittedOK": 25, "eth-mac/FramesLostDueToIntMACXmitError": 3}
+    assert view("nobody_knows", standard, later)["tx_packets_nic"] == 15
+    assert view("nobody_knows", standard, later)["tx_lost_nic"] == 2
+    seen = view("igc", {"tx_packets": 4, **standard}, {"tx_packets": 9, **later})
+    assert (seen["tx_packets_nic"], seen["tx_lost_nic"]) == (5, 2)
+    assert view("nobody_knows", {}, {})["tx_packets_nic"] is None

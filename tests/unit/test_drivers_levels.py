@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from labkit.drivers.choose import facts_of
@@ -9,8 +11,9 @@ from labkit.drivers.levels import distinct_levels
 from labkit.experiment.plan import Plan
 from labkit.experiment.sweep import Sweep
 from labkit.records import Workload
+from labkit.results.store import Store
 from labkit.rigs.choose import simulated_rig
-from tests.sweep_fakes import FakeRig, Flow
+from tests.sweep_fakes import FakeRig, Flow, Meter
 
 
 def test_levels_that_a_driver_accepts_as_one_are_one() -> None:
@@ -37,11 +40,12 @@ def test_refused_and_unknown_levels_stay() -> None:
     assert str(levels) == "tx_ring: 2 levels, all different to frobnic"
 
 
-def swept(driver: str | None) -> Sweep:
+def swept(driver: str | None, measure: Meter | None = None) -> Sweep:
     rig = FakeRig()
     rig.driver = None if driver is None else facts_of(driver)
     factors = {"tx_ring": [512, 1000, 1024], "batch": [1, 2]}
-    return Sweep(rig, Workload(flow=Flow(), engine="sendmmsg"), factors=factors, repeats=2, seed=7)
+    workload = Workload(flow=Flow(), engine="sendmmsg")
+    return Sweep(rig, workload, factors=factors, repeats=2, seed=7, measure=measure)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +55,19 @@ def test_a_sweep_runs_what_its_driver_tells_apart(driver: str, run: tuple[int, .
     sweep = swept(driver)
     assert sweep.plan == Plan.of({"tx_ring": run, "batch": [1, 2]}, repeats=2, seed=7)
     assert [levels.setting for levels in sweep.merged] == (["tx_ring"] if len(run) < 3 else [])
+
+
+def test_results_name_the_levels_that_were_not_run(tmp_path: Path) -> None:
+    store = Store(tmp_path / "lab.sqlite")
+    assert swept("ena", Meter()).run(store, progress=False).environment["merged"] == [
+        {
+            "setting": "tx_ring",
+            "driver": "ena",
+            "levels": [512, 1024],
+            "merged": [{"asked": 1000, "instead": 512, "accepted": 512}],
+        }
+    ]
+    assert store.load(1).environment["merged"][0]["setting"] == "tx_ring"
 
 
 def test_a_sweep_on_a_rig_without_known_driver_runs_all() -> None:

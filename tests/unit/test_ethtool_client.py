@@ -7,7 +7,8 @@ import struct
 import pytest
 
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError, WorkloadError
-from labkit.linux.ethtool import DRIVER_INFO, DriverInfo, Ethtool, driver_info_of
+from labkit.linux.ethtool import Ethtool
+from labkit.linux.ethtool_ioctl import DRIVER_INFO, DriverInfo, driver_info_of
 from labkit.linux.ethtool_messages import COALESCE, Features, names_on
 from tests import ethtool_fakes as fakes
 from tests.ethtool_fakes import IFINDEX, FakeKernel
@@ -99,8 +100,8 @@ def test_maxima_without_values_are_not_taken_for_values() -> None:
 def test_unknown_attributes_are_left_out_and_break_nothing() -> None:
     newer = (
         fakes.u32(2, 8)
-        + fakes.attribute(29, fakes.u32(1, 1))
-        + fakes.u32(31, 9)
+        + fakes.attribute(33, fakes.u32(1, 1))
+        + fakes.u32(34, 9)
         + fakes.attribute(200, b"xy")
     )
     ethtool = Ethtool(FakeKernel(answers={fakes.COALESCE_GET: newer + fakes.u8(11, 1)}))
@@ -118,6 +119,13 @@ def test_one_asked_value_sends_one_attribute() -> None:
     Ethtool(kernel).set_coalesce(IFINDEX, {"rx_usecs": 30})
     assert kernel.sent(fakes.COALESCE_SET) == [[(2, struct.pack("=I", 30))]]
     assert len(kernel.requests) == 1
+
+
+def test_zeros_that_are_asked_for_are_sent_whatever_else_is_unknown() -> None:
+    # met in tuned: one line that the reader did not know kept every setting from being made
+    kernel = fakes.e1000e()
+    Ethtool(kernel).set_coalesce(IFINDEX, {"rx_usecs": 0, "tx_usecs": 0})
+    assert kernel.sent(fakes.COALESCE_SET) == [[(2, bytes(4)), (6, bytes(4))]]
 
 
 def test_asked_values_of_all_kinds_are_sent_under_the_kernels_numbers() -> None:

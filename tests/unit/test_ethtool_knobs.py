@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
-from labkit.linux.ethtool import Ethtool
+from labkit.linux.interfaces import NamedInterface
 from labkit.nic.ethtool_knobs import EthtoolKnob, ethtool_knobs, read_together
 from tests import ethtool_fakes as fakes
-from tests.ethtool_fakes import IFINDEX, FakeKernel
+from tests.ethtool_fakes import IFINDEX, FakeKernel, client
 
 
 def knobs_of(kernel: FakeKernel) -> dict[str, EthtoolKnob]:
-    knobs = ethtool_knobs(Ethtool(kernel), IFINDEX, None)
+    knobs = ethtool_knobs(client(kernel), NamedInterface("eth7", IFINDEX), None)
     kernel.requests.clear()
     return knobs
 
@@ -100,8 +100,8 @@ def test_knobs_of_other_kinds_are_read_with_them() -> None:
 
 def test_facts_say_what_resets_the_link_and_caution_where_they_do_not() -> None:
     kernel = fakes.e1000e()
-    unknown = ethtool_knobs(Ethtool(kernel), IFINDEX, None)
-    known = ethtool_knobs(Ethtool(kernel), IFINDEX, Facts())
+    unknown = ethtool_knobs(client(kernel), NamedInterface("eth7", IFINDEX), None)
+    known = ethtool_knobs(client(kernel), NamedInterface("eth7", IFINDEX), Facts())
     names = ("rx_usecs", "tx_ring", "rx_ring")
     assert [unknown[name].resets_link for name in names] == [False, True, True]
     assert [known[name].resets_link for name in names] == [True, False, True]

@@ -11,7 +11,9 @@ import labkit as lk
 from labkit.analysis.explain import UNEXPLAINED, explain
 from labkit.analysis.ring import SETTLED
 from labkit.experiment.explain import profile_of
+from labkit.paths import data_dir
 from labkit.records import Trial
+from labkit.rigs.profiles import load_profiles
 from labkit.simnic.loop import simulate
 from labkit.simnic.profile import Profile
 from labkit.simnic.run import Share
@@ -178,6 +180,39 @@ def test_where_the_law_covers_nothing_no_turn_is_made_up() -> None:
     assert told.law_pps is None
     assert "interrupts by interval alone, not by hold-off" in told.unknown[0]
     assert told.budget
+
+
+MACHINES = load_profiles(data_dir() / "profiles")
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_every_machine_explains_each_of_its_engines(name: str) -> None:
+    for engine in MACHINES[name].engines:
+        injects = MACHINES[name].constants.packet_ns is None and engine == "pktgen"
+        sender = Sender(
+            engine=engine,
+            xmit_mode="netif_receive" if injects else "start_xmit",
+            gap_ns=300.0 if engine == "receive" else 0.0,
+        )
+        answer = simulate(MACHINES[name], {}, sender, SETTLED)
+        told = lk.explain(
+            trial(
+                pps=answer.pps,
+                rig=f"sim:{name}",
+                engine=engine,
+                settings_accepted={},
+                environment={"sender": msgspec.to_builtins(sender)},
+            )
+        )
+        assert told.limited_by is not None
+        assert told.unexplained_ns == pytest.approx(0, abs=0.01)
+        assert (told.ring is None) is (injects or engine == "receive")
+
+
+@pytest.mark.parametrize("batch", [1, 5, 8, 32])
+def test_law_and_loop_agree_on_calls_that_end_within_a_doorbell(batch: int) -> None:
+    both = lk.loop_and_law("sim:ixgbe-e5-2695@flush-8", engine="tx_ring", batch=batch)
+    assert both.law_pps == pytest.approx(both.loop_pps, rel=0.005)
 
 
 def test_the_wire_is_named_at_four_speeds() -> None:

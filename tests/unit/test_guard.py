@@ -11,7 +11,7 @@ from labkit.linux.management import Dependent, ManagementFacts
 from labkit.nic.guard import change_list, check_interface
 from labkit.nic.profiles import settings_profile
 
-ROUTE = Dependent(what="the default route 0.0.0.0/0", where="proc/net/route")
+ROUTE = Dependent(what="the default route 0.0.0.0/0", where="routing table main")
 
 
 def facts(*dependents: Dependent, unknown: tuple[str, ...] = ()) -> ManagementFacts:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from labkit.agent.protocol import Measured, Reading
 from labkit.engines.base import EngineReport
-from labkit.records import Trial
-from labkit.rigs.assemble import Asked, trial_of
+from labkit.records import Sample, Trial
+from labkit.rigs.assemble import FROZEN_NS, SAMPLE_EVERY_NS, Asked, trial_of
 from labkit.rigs.peer_counter import PeerRule, peer_rule
 from labkit.traffic.table import FrameTable
 
@@ -32,7 +34,7 @@ def reading(device: int, peer: int, *, tx_dropped: int = 0, qdisc: int = 0, queu
     )
 
 
-def trial(rule: PeerRule = OTHERHOST, **changes: Any) -> Trial:
+def trial(rule: PeerRule = OTHERHOST, *, samples_ns: Sequence[int] = (), **changes: Any) -> Trial:
     """A clean second of a million frames, but for `changes` of the request, the report or the measurement."""
     asked: dict[str, Any] = {
         "rig": "veth",
@@ -48,6 +50,7 @@ def trial(rule: PeerRule = OTHERHOST, **changes: Any) -> Trial:
         "settings_effective": {"qdisc": "noqueue"},
         "privilege": "userns",
         "environment": {},
+        "device_resets": (),
     }
     report: dict[str, Any] = {
         "sent": SENT,
@@ -84,7 +87,9 @@ def trial(rule: PeerRule = OTHERHOST, **changes: Any) -> Trial:
         "peer_device": None if ifb else "veth1",
     }
     measured.setdefault("at_end", measured["after"].device)
-    return trial_of(Asked(**asked), Measured(report=EngineReport(**report), **measured), rule, ())
+    still = Sample(at_ns=0, engine_sent=0, engine_refused=0, device_sent=0, peer_received=0)
+    sampled = tuple(msgspec.structs.replace(still, at_ns=at_ns) for at_ns in samples_ns)
+    return trial_of(Asked(**asked), Measured(report=EngineReport(**report), **measured), rule, sampled)
 
 
 def test_clean_run_is_reconciled_without_a_mark() -> None:
@@ -134,8 +139,15 @@ def test_counter_that_went_back_is_unknown_not_negative() -> None:
         ({"steal_ns": SECOND_NS // 10}, ["cpu-shared"]),
         ({"steal_ns": 20_000_000}, []),
         ({"kernel_warnings": ["veth0: trouble"]}, ["kernel-log"]),
+        ({"samples_ns": range(SAMPLE_EVERY_NS, SECOND_NS, SAMPLE_EVERY_NS)}, []),
+        ({"samples_ns": (SAMPLE_EVERY_NS, SAMPLE_EVERY_NS + FROZEN_NS)}, []),
+        ({"samples_ns": (SAMPLE_EVERY_NS, SAMPLE_EVERY_NS + FROZEN_NS + 1)}, ["frozen"]),
+        ({"samples_ns": (FROZEN_NS + 1,)}, ["frozen"]),
+        ({"samples_ns": (SECOND_NS - FROZEN_NS - 1,)}, ["frozen"]),
         ({"kernel_warnings": None}, []),
         ({"rate_pps": 2e6}, ["rate-missed"]),
+        # met with ena: the device starts again in the middle, and the link looks as before
+        ({"device_resets": ["wd_expired"]}, ["device-reset"]),
         ({"carrier": False, "after": reading(7, 9)}, ["no-carrier", "nothing-sent"]),
     ],
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +17,12 @@ from labkit.errors import (
     SettingRefusedError,
     WorkloadError,
 )
+from labkit.factors import Scalar
 from labkit.nic.apply import SettingsHost
 from labkit.nic.journal import MemoryJournal
 from labkit.nic.knob import Knob
-from labkit.records import Scalar
+from labkit.rigs.base import Applied
+from tests.sweep_fakes import FakeRig, Meter, sweep
 
 
 class FakeKnob:
@@ -133,6 +137,58 @@ def test_adaptive_that_was_turned_on_goes_off_before_fixed_values_come_back() ->
     ]
 
 
+def test_the_other_directions_adaptive_stays_on_from_beginning_to_end() -> None:
+    # met in vyos: one field set, the others reset
+    card = Card(adaptive_rx=False, adaptive_tx=True)
+    accepted = card.host.apply({"rx_usecs": 30})
+    assert accepted["adaptive_tx"] is True
+    card.host.restore(0)
+    assert card.diary == [("rx_usecs", 30), ("rx_usecs", 3)]
+
+
+def test_adaptive_that_the_driver_refuses_is_tried_once_and_reads_as_it_was() -> None:
+    card = Card(adaptive_rx=False)
+    card.knobs["adaptive_rx"].refuses = {True}
+    with pytest.raises(SettingRefusedError, match="EINVAL"):
+        card.host.apply({"adaptive_rx": True})
+    assert (card.host.current()["adaptive_rx"], card.diary) == (False, [])
+
+
+class CardRig(FakeRig):
+    """A rig whose settings are those of a card."""
+
+    def __init__(self, card: Card) -> None:
+        super().__init__()
+        self.card = card
+
+    @contextmanager
+    def applied(self, settings: Mapping[str, Any]) -> Iterator[Applied]:
+        accepted = self.card.host.apply(settings)
+        try:
+            yield Applied(asked=dict(settings), accepted=accepted, effective=accepted)
+        finally:
+            self.card.host.restore(0)
+
+
+def test_point_without_carrier_is_a_gap_of_the_sweep_and_never_0_pps(tmp_path: Path) -> None:
+    # met with tg3: the link is down for seconds behind a ring change
+    card = Card(Clock((0.0, 12.0)))
+    measured = sweep(CardRig(card), Meter(), {"tx_ring": [64, 128]}, repeats=1)
+    results = measured.run(tmp_path / "results.sqlite", progress=False)
+    assert results.state == "finished"
+    (gap,) = results.gaps
+    assert "no carrier within 10 s after tx_ring changed" in gap.gap.reason
+    (trial,) = results.trials
+    assert trial.pps
+    assert card.values()["tx_ring"] == 512
+
+
+def test_adaptive_that_is_not_reported_does_not_hinder_fixed_values() -> None:
+    card = Card(adaptive_rx=None)
+    card.host.apply({"rx_usecs": 30})
+    assert card.diary == [("rx_usecs", 30)]
+
+
 def test_only_what_changes_is_written() -> None:
     card = Card()
     card.host.apply({"tx_ring": 512, "txqueuelen": 9, "tx_usecs": 5})
@@ -193,7 +249,7 @@ def test_link_that_comes_back_late_is_waited_for() -> None:
 def test_link_that_stays_down_is_an_error_and_the_settings_are_back() -> None:
     card = Card(Clock((0.0, 1e9)))
     before = card.values()
-    with pytest.raises(LabError, match="no carrier within 10 s after tx_ring changed"):
+    with pytest.raises(SettingRefusedError, match="no carrier within 10 s after tx_ring changed"):
         card.host.apply({"tx_ring": 64})
     assert card.values() == before
     assert card.clock.now_s == pytest.approx(20, abs=0.1)

@@ -8,16 +8,19 @@ from pathlib import Path
 import pytest
 
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
+from labkit.linux.interfaces import NamedInterface
 from labkit.linux.queues import cpus_of_mask, mask_of_cpus, read_word, write_word
 from labkit.nic.knob import values_of
 from labkit.nic.queue_knobs import FilesKnob, queue_knobs
 from labkit.nic.sysctl_knobs import sysctl_knobs
 
+ETH7 = NamedInterface("eth7", 7)
+
 
 @pytest.fixture
 def sys(tmp_path: Path) -> Path:
     device = tmp_path / "sys/class/net/eth7"
-    files = {"gro_flush_timeout": "0", "napi_defer_hard_irqs": "0", "threaded": "0", "device/msi_irqs/30": ""}
+    files = {"gro_flush_timeout": "0", "napi_defer_hard_irqs": "0", "threaded": "0"}
     for queue in range(11):
         files[f"queues/tx-{queue}/byte_queue_limits/limit_min"] = "0"
         files[f"queues/tx-{queue}/byte_queue_limits/limit_max"] = "1879048192"
@@ -32,7 +35,8 @@ def sys(tmp_path: Path) -> Path:
 
 
 def test_every_file_is_a_setting_by_its_name(sys: Path) -> None:
-    assert values_of(queue_knobs("eth7", sys=sys, proc=sys.parent / "proc")) == {
+    knobs = queue_knobs(ETH7, sys=sys, proc=sys.parent / "proc", interrupts=lambda: [30])
+    assert values_of(knobs) == {
         "bql_limit_min": 0,
         "bql_limit_max": 1879048192,
         "napi_defer_hard_irqs": 0,
@@ -45,14 +49,27 @@ def test_every_file_is_a_setting_by_its_name(sys: Path) -> None:
 
 
 def test_absent_file_is_no_knob_and_one_that_went_reads_none(sys: Path) -> None:
-    assert queue_knobs("eth8", sys=sys, proc=sys.parent / "proc") == {}
-    knob = queue_knobs("eth7", sys=sys, proc=sys.parent / "proc")["threaded"]
+    assert queue_knobs(NamedInterface("eth8", 8), sys=sys, proc=sys.parent / "proc") == {}
+    knob = queue_knobs(ETH7, sys=sys, proc=sys.parent / "proc")["threaded"]
     (sys / "class/net/eth7/threaded").unlink()
     assert knob.read() is None
     with pytest.raises(CapabilityMissingError) as told:
         knob.write(True)
     assert told.value.errno == errno.ENOENT
     assert not (sys / "class/net/eth7/threaded").exists()
+
+
+def test_interrupts_that_came_with_other_numbers_are_turned(sys: Path) -> None:
+    numbers, proc = [30], sys.parent / "proc"
+    knob = queue_knobs(ETH7, sys=sys, proc=proc, interrupts=lambda: numbers)["irq_affinity"]
+    numbers[:] = [41]
+    (proc / "irq/41").mkdir()
+    (proc / "irq/41/smp_affinity_list").write_text("0-3\n")
+    knob.write("1")
+    assert read_word(proc / "irq/41/smp_affinity_list") == "1"
+    assert read_word(proc / "irq/30/smp_affinity_list") == "0-1"
+    numbers.clear()
+    assert knob.read() is None
 
 
 @pytest.mark.parametrize(
@@ -68,7 +85,7 @@ def test_absent_file_is_no_knob_and_one_that_went_reads_none(sys: Path) -> None:
 def test_value_reaches_its_files_and_reads_back(
     sys: Path, name: str, value: int | str, file: str, word: str
 ) -> None:
-    knob = queue_knobs("eth7", sys=sys, proc=sys.parent / "proc")[name]
+    knob = queue_knobs(ETH7, sys=sys, proc=sys.parent / "proc")[name]
     knob.write(value)
     assert read_word(sys / "class/net/eth7" / file) == word
     assert knob.read() == value
@@ -76,7 +93,7 @@ def test_value_reaches_its_files_and_reads_back(
 
 @pytest.mark.parametrize("name", ["bql_limit_min", "xps_cpus"])
 def test_queues_that_differ_are_put_back_as_they_were(sys: Path, name: str) -> None:
-    knob = queue_knobs("eth7", sys=sys, proc=sys.parent / "proc")[name]
+    knob = queue_knobs(ETH7, sys=sys, proc=sys.parent / "proc")[name]
     file = {"bql_limit_min": "byte_queue_limits/limit_min", "xps_cpus": "xps_cpus"}[name]
     write_word(sys / "class/net/eth7/queues/tx-10" / file, "1")
     before = knob.read()
@@ -88,7 +105,7 @@ def test_queues_that_differ_are_put_back_as_they_were(sys: Path, name: str) -> N
 
 
 def test_wrong_number_of_values_is_refused(sys: Path) -> None:
-    knob = queue_knobs("eth7", sys=sys, proc=sys.parent / "proc")["bql_limit_min"]
+    knob = queue_knobs(ETH7, sys=sys, proc=sys.parent / "proc")["bql_limit_min"]
     with pytest.raises(SettingRefusedError, match="2 values for 11 queues"):
         knob.write("1;2")
 

@@ -13,8 +13,9 @@ import pytest
 import labkit as lk
 from labkit.analysis.pivot import table
 from labkit.errors import WorkloadError
+from labkit.factors import SETTING_NAMES, WORKLOAD_FACTORS
 from labkit.plots.labels import TITLES, level_text, title, value_text
-from labkit.records import SETTING_NAMES, WORKLOAD_FACTORS, Gap
+from labkit.records import Gap
 from labkit.results.results import Measured, Missed, Results
 from tests.sweep_fakes import trial
 
@@ -80,6 +81,18 @@ def test_failed_point_breaks_the_line_and_is_no_zero() -> None:
     (note,) = figure["layout"]["annotations"]
     assert note["x"] == 768
     assert note["hovertext"] == f"1: {REASON}<br>30: {REASON}"
+
+
+def test_hover_tells_asked_level_and_what_became_of_it() -> None:
+    levels = {"tx_ring": 1001, "rx_usecs": 1}
+    accepted, effective = {"tx_ring": 1008, "rx_usecs": 1}, {"tx_ring": 1008, "rx_usecs": 124.928}
+    measured = trial(settings=levels, settings_accepted=accepted, settings_effective=effective)
+    row = Measured(point=0, repeat=0, levels=levels, trial=measured)
+    held = results(factors={"tx_ring": (1001,), "rx_usecs": (1,)}, rows=(row,), gaps=())
+    (cells,) = drawn(lk.heatmap(held, x="rx_usecs", y="tx_ring"))["data"][0]["customdata"]
+    assert "rx-usecs (µs): 1 (effective 124.928)<br>TX ring (descriptors): 1001 (accepted 1008)" in cells[0]
+    (hover,) = drawn(lk.lines(held, x="tx_ring", by="rx_usecs"))["data"][0]["customdata"]
+    assert "TX ring (descriptors): accepted 1008" in hover
 
 
 def test_axes_carry_names_and_units() -> None:

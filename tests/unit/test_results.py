@@ -71,3 +71,28 @@ def test_environment_names_the_code_where_git_knows_it(tmp_path: Path) -> None:
     assert here["python"].startswith("3.")
     nowhere = client_environment(tmp_path)
     assert (nowhere["git_revision"], nowhere["git_modified"]) == (None, None)
+
+
+def test_results_and_trials_are_short_in_a_cell() -> None:
+    assert repr(rounded()) == (
+        "<Results of sweep 1 on fake, finished: 1 trials (0 marked) and 1 gaps over tx_ring (2), batch (1)>"
+    )
+    assert repr(results(Measured(point=0, repeat=0, levels={}, trial=trial(marks=["cpu-shared"])))) == (
+        "<Results of sweep 1 on fake, finished: 1 trials (1 marked) and 0 gaps over nothing>"
+    )
+    assert repr(trial(pps=2.5e6, reconciled=True, marks=["cpu-shared", "unsettled"])) == (
+        "<Trial on fake, sendmmsg: 2,500,000 pps, 400.0 ns/packet, reconciled, marks: cpu-shared, unsettled>"
+    )
+    assert repr(trial(pps=None, reconciled=False)) == (
+        "<Trial on fake, sendmmsg: pps unknown, NOT RECONCILED, marks: none>"
+    )
+    assert "0 pps, reconciled unknown" in repr(trial(pps=0.0))
+
+
+def test_page_of_results_is_a_short_table_that_cannot_run_scripts() -> None:
+    many = results(*[rounded().rows[0]] * 50, tx_ring=(1001,), batch=(None,))
+    page = many._repr_html_()
+    assert page.count("<tr") < 20
+    assert "1,000,000.0" in page
+    named = Results(sweep_id=None, rig="<b>", state="finished", factors={}, rows=(), gaps=(), environment={})
+    assert "<b>" not in named._repr_html_()

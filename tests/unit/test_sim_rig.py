@@ -251,7 +251,7 @@ def test_the_baseline_kernel_is_slower_by_its_packet_cost() -> None:
     ("name", "parameters", "words"),
     [
         ("sim:e1000", {}, "known: sim:ixgbe, sim:ixgbe@baseline"),
-        ("vm:e1000e", {}, "unknown rig 'vm:e1000e'; known: sim:ixgbe, sim:ixgbe@baseline, veth"),
+        ("vm:e1000e", {}, r"unknown rig 'vm:e1000e'; known: sim:ixgbe, sim:ixgbe@baseline, .*veth"),
         ("sim:ixgbe", {"mtu": 9000}, "no parameter 'mtu'; it takes none"),
     ],
 )
@@ -285,3 +285,7 @@ def test_simulating_needs_no_agent_and_no_heavy_library() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True
     )
     assert done.stdout.strip() == "set()"
+
+
+def test_rig_is_two_lines_in_a_cell(sim: SimulatedRig) -> None:
+    assert repr(sim) == f"<rig sim:ixgbe: engines pktgen; 2 settings\n {sim.info.title}>"

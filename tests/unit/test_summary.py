@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, get_args
 
+import msgspec
 import numpy as np
 import pytest
 
 from labkit.analysis.pivot import error_percent, pivot, table
 from labkit.analysis.summary import estimate, summarise, summary_frame
 from labkit.errors import WorkloadError
-from labkit.records import Gap
+from labkit.records import Gap, Mark
 from labkit.results.results import Measured, Missed, Results
 from tests.sweep_fakes import trial
 
@@ -76,11 +77,54 @@ def test_nothing_finite_is_absent_not_zero(values: list[float]) -> None:
     assert estimate(values) is None
 
 
-def test_marked_trials_are_counted_apart_and_left_out() -> None:
-    (point,) = summarise(results({(512, 1): [100.0, 110.0, ["cpu-shared"]]}))
+@pytest.mark.parametrize("mark", get_args(Mark))
+def test_marked_trials_are_counted_apart_and_left_out(mark: str) -> None:
+    (point,) = summarise(results({(512, 1): [100.0, 110.0, [mark]]}))
     assert point.estimate is not None
     assert (point.estimate.n, point.estimate.mean, point.marked) == (2, 105.0, 1)
-    assert point.reason == "1 of 3 trials left out: cpu-shared (1)"
+    assert point.reason == f"1 of 3 trials left out: {mark} (1)"
+
+
+def rounding(*accepted: int) -> Results:
+    """A ring of 1001 and 31 µs; each repeat reads its ring back as one of `accepted`."""
+    levels = {"tx_ring": 1001, "rx_usecs": 31}
+    rows = [
+        Measured(
+            point=0,
+            repeat=repeat,
+            levels=levels,
+            trial=trial(
+                settings=levels,
+                settings_accepted={"tx_ring": ring, "rx_usecs": 31},
+                settings_effective={"tx_ring": ring, "rx_usecs": 30.72},
+            ),
+        )
+        for repeat, ring in enumerate(accepted)
+    ]
+    return msgspec.structs.replace(results({(1001, 31): [1.0]}), rows=tuple(rows))
+
+
+def test_point_says_what_the_device_made_of_its_levels() -> None:
+    (point,) = summarise(rounding(1008, 1008))
+    assert point.levels == {"tx_ring": 1001, "rx_usecs": 31}
+    assert point.turned == {"tx_ring": "accepted 1008", "rx_usecs": "effective 30.72"}
+    assert list(summary_frame(rounding(1008))["turned"]) == [
+        "tx_ring accepted 1008; rx_usecs effective 30.72"
+    ]
+    assert pivot(rounding(1008), "rx_usecs", "tx_ring").cells[0][0].turned == point.turned
+
+
+def test_repeats_that_read_back_differently_are_all_told() -> None:
+    (point,) = summarise(rounding(1008, 1001, 1016))
+    assert point.turned["tx_ring"] == "accepted 1008 or accepted 1016"
+
+
+def test_level_in_force_as_asked_needs_no_words() -> None:
+    (point,) = summarise(results({(512, 1): [1.0]}))
+    assert point.turned == {}
+    assert list(summary_frame(results({(512, 1): [1.0]}))["turned"]) == [None]
+    (unknown,) = summarise(results({(512, 1): ["refused"]}))
+    assert unknown.turned == {}
 
 
 def test_point_of_marked_or_absent_trials_has_no_estimate_but_a_reason() -> None:

@@ -215,3 +215,9 @@ def end_after(calls: int, store: Store, sent: signal.Signals, *options: str) -> 
                 child.stdin.flush()
         child.send_signal(sent)
         return child.wait(timeout=30)
+
+
+def test_sweep_is_one_line_in_a_cell() -> None:
+    assert repr(sweep(FakeRig(), Meter(), RINGS, repeats=2)) == (
+        "<Sweep on fake over tx_ring (3), rx_usecs (2): 12 trials of 1 s, 2 of each combination>"
+    )

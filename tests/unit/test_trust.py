@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import pytest
 
 from labkit.agent.install import sudoers_line
-from labkit.agent.trust import open_to_others, refuse_open_folder
+from labkit.agent.trust import loaded_code, open_to_others, refuse_open_code
 from labkit.errors import CapabilityMissingError
 
 
@@ -18,13 +19,26 @@ def test_folder_that_others_can_write_is_refused_at_any_depth(tmp_path: Path, mo
     (tmp_path / "opened").chmod(mode)
     assert tmp_path / "opened" in open_to_others(package)
     with pytest.raises(CapabilityMissingError, match="install-agent"):
-        refuse_open_folder(package)
+        refuse_open_code([package])
 
 
 def test_folder_of_ones_own_is_no_reason_to_refuse(tmp_path: Path) -> None:
     package = tmp_path / "mine"
     package.mkdir(mode=0o755)
     assert not {package, tmp_path} & set(open_to_others(package))
+
+
+def test_file_that_others_can_write_is_refused_in_a_folder_of_ones_own(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.touch(mode=0o644)
+    assert module not in open_to_others(module)
+    module.chmod(0o664)
+    assert module in open_to_others(module)
+
+
+def test_everything_that_runs_is_looked_at() -> None:
+    code = loaded_code()
+    assert {Path(pytest.__file__).resolve(), Path(stat.__file__).resolve()} <= set(code)
 
 
 def test_rule_names_one_user_and_every_word_of_the_command() -> None:

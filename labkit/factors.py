@@ -1,0 +1,103 @@
+"""The factors that a sweep may turn, by name: settings of a rig and parts of a workload, and their kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from labkit.errors import WorkloadError
+
+Scalar: TypeAlias = bool | int | float | str | None
+Settings: TypeAlias = Mapping[str, Scalar]
+"""Settings by ethtool's word in snake case; what is not named is not touched."""
+
+BY_QUEUE_SUFFIX: Final = "_by_queue"
+BY_QUEUE_SETTINGS: Final = tuple(
+    f"{name}{BY_QUEUE_SUFFIX}"
+    for name in ("adaptive_rx", "adaptive_tx", "rx_usecs", "rx_frames", "tx_usecs", "tx_frames")
+)
+"""Moderation of single queues as text: one value for all, or each queue's: ``30;30;8``, ``on;off``."""
+
+SETTING_KINDS: Final[Mapping[str, type]] = {
+    name: kind
+    for kind, names in (
+        (
+            int,
+            "rx_ring rx_mini_ring rx_jumbo_ring tx_ring rx_buf_len cqe_size tx_push_buf_len hds_thresh "
+            "rx_usecs rx_frames rx_usecs_irq rx_frames_irq tx_usecs tx_frames tx_usecs_irq tx_frames_irq "
+            "stats_block_usecs pkt_rate_low rx_usecs_low rx_frames_low tx_usecs_low tx_frames_low "
+            "pkt_rate_high rx_usecs_high rx_frames_high tx_usecs_high tx_frames_high sample_interval "
+            "tx_aggr_max_bytes tx_aggr_max_frames tx_aggr_time_usecs rx_cqe_frames rx_cqe_nsecs "
+            "channels rx_channels tx_channels other_channels "
+            "mtu txqueuelen qdisc_limit qdisc_rate_bps "
+            "bql_limit_min bql_limit_max napi_defer_hard_irqs gro_flush_timeout_ns "
+            "tcp_limit_output_bytes netdev_max_backlog",
+        ),
+        (
+            bool,
+            "tcp_data_split tx_push rx_push adaptive_rx adaptive_tx cqe_mode_rx cqe_mode_tx "
+            "gro gso tso rx_checksum tx_checksum sg lro ufo rxvlan txvlan ntuple rxhash "
+            "pause_autoneg pause_rx pause_tx threaded",
+        ),
+        (str, f"qdisc xps_cpus rps_cpus irq_affinity rx_profile tx_profile {' '.join(BY_QUEUE_SETTINGS)}"),
+    )
+    for name in names.split()
+}
+"""Kind of each setting: ethtool's words in snake case, combined channels as ``channels``.
+
+CPU lists are text as in ``0-3``, profiles as in ``1/256/-;8/256/-``; qdisc_rate_bps is in bits per second.
+"""
+
+SETTING_NAMES: Final = frozenset(SETTING_KINDS)
+"""Factors that are settings of the rig."""
+
+WORKLOAD_FACTORS: Final = frozenset("engine sink frame_bytes batch rate_pps qdisc_bypass cpu".split())
+"""Factors that belong to the workload."""
+
+ENGINE_NAMES: Final = frozenset({"send", "sendmmsg", "pktgen"})
+"""Engines that exist; each rig answers some of them."""
+
+SINK_NAMES: Final = frozenset({"stack", "ifb", "wire", "port"})
+"""Places where frames may end; each rig has some of them."""
+
+_KINDS: Final[Mapping[str, type]] = {
+    **SETTING_KINDS,
+    "qdisc_bypass": bool,
+    "engine": str,
+    "sink": str,
+    "rate_pps": float,
+}
+_WANTED: Final[Mapping[type, str]] = {
+    bool: "true or false",
+    str: "a name",
+    int: "a whole number",
+    float: "a number",
+}
+_WANTED_BY_NAME: Final = {
+    **dict.fromkeys(("xps_cpus", "rps_cpus", "irq_affinity"), "CPUs as in 0-3 or 0-0"),
+    **dict.fromkeys(("rx_profile", "tx_profile"), "usecs/packets/completions a step, as in 1/256/-;8/256/-"),
+    **dict.fromkeys(BY_QUEUE_SETTINGS, "one value for all queues, or one of each with ; between"),
+}
+_OPEN: Final = frozenset({"batch", "rate_pps", "cpu", "sink"})
+"""Factors that may be None: the engine or the rig chooses."""
+
+
+def typed(name: str, value: object) -> Scalar:
+    """`value` of factor `name` as Python's own bool, int, float or text; numpy's scalars become those.
+
+    Raises
+    ------
+    WorkloadError
+        A value of another kind than the factor's. Whether it is in range is for the rig to say.
+    """
+    if value is None and name in _OPEN:
+        return None
+    own: Any = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
+    switch = name.startswith("adaptive_")
+    if name in BY_QUEUE_SETTINGS and type(own) is (bool if switch else int):
+        own = ("off", "on")[own] if switch else str(own)
+    kind = _KINDS.get(name, int)
+    if type(own) not in ((int, float) if kind is float else (kind,)):
+        raise WorkloadError(f"{name} {value!r}: give {_WANTED_BY_NAME.get(name, _WANTED[kind])}")
+    checked: Scalar = own
+    return checked

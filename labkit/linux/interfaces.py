@@ -1,0 +1,89 @@
+"""Which interface is meant: by a name that stays, or by a number while the name may change."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from labkit.errors import LabError
+from labkit.linux.queues import SYS
+
+
+class Interface(Protocol):
+    """One interface of one network namespace; both properties are asked for at each use."""
+
+    @property
+    def name(self) -> str:
+        """What it is called now."""
+        ...
+
+    @property
+    def ifindex(self) -> int:
+        """Its number."""
+        ...
+
+
+class NamedInterface(msgspec.Struct, frozen=True):
+    """An interface that is ours alone, so that nobody renames it."""
+
+    name: str
+    ifindex: int
+
+
+class HeldInterface:
+    """An interface of this thread's namespace that others may rename or delete while it is held.
+
+    It is found by its number, and known by the inode of its folder in sysfs: that one outlives a new name,
+    and another device does not get it, even with the same number and name.
+
+    Parameters
+    ----------
+    name : str
+        What it is called now.
+    sys : Path
+        sysfs of this namespace; where it does not show the interface, the number alone has to do.
+
+    Raises
+    ------
+    LabError
+        There is no such interface; later, from both properties, that it is gone.
+    """
+
+    def __init__(self, name: str, sys: Path = SYS) -> None:
+        self._called, self._sys = name, sys
+        try:
+            self._ifindex = socket.if_nametoindex(name)
+        except (OSError, ValueError) as absent:  # a name with a null character is a ValueError
+            raise LabError(f"{name}: no such interface in this namespace") from absent
+        self._folder = self._inode(name)
+
+    @property
+    def name(self) -> str:
+        """What it is called now."""
+        try:
+            name = socket.if_indextoname(self._ifindex)
+        except OSError:
+            name = ""
+        if not name or self._inode(name) != self._folder:
+            raise LabError(
+                f"{self._called}: no such interface any more (it was number {self._ifindex})",
+                errno=errno.ENODEV,
+            )
+        self._called = name
+        return name
+
+    @property
+    def ifindex(self) -> int:
+        """Its number, as long as it is there."""
+        _ = self.name
+        return self._ifindex
+
+    def _inode(self, name: str) -> int | None:
+        try:
+            return (self._sys / "class/net" / name).stat().st_ino
+        except OSError:
+            return None
