@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import plotly.graph_objects as go
@@ -15,6 +16,8 @@ SMALLEST_NS: Final = 0.005
 """A part below does not show; the hover of the whole still adds up."""
 SOURCE_LETTERS: Final = 44
 ROW_PIXELS: Final = 44
+NEAR_SHARE: Final = 0.025
+"""Of the axis: two upright labels nearer than this lie on each other."""
 
 GROUPS: Final = (("work", look.PALETTE[0]), ("waiting", look.PALETTE[1]), (UNEXPLAINED, look.PALETTE[3]))
 """Kinds of parts and their colours."""
@@ -49,11 +52,11 @@ def waterfall(explanation: Explanation) -> go.Figure:
     fig.add_trace(_bars([(whole, 0.0)], "whole", look.INK))
     rows_in_order = [_row(share) for share in [*shown, whole]]
     fig.update_layout(
-        height=240 + ROW_PIXELS * len(rows_in_order),
+        height=255 + ROW_PIXELS * len(rows_in_order),
         xaxis=look.axis("ns a packet", rangemode="tozero"),
         yaxis=look.categories("", rows_in_order, autorange="reversed", tickfont={"size": 12}),
-        **look.tall(top=130, right=60),
-        **_wire_lines(explanation.wire_ns),
+        **look.tall(top=145, right=60),
+        **_wire_lines(explanation.wire_ns, explanation.ns_per_packet),
     )
     return fig
 
@@ -103,25 +106,33 @@ def _wrapped(text: str, width: int = 60) -> str:
     return "<br>".join([*lines, line])
 
 
-def _wire_lines(wire_ns: dict[str, float]) -> dict[str, Any]:
-    """One dotted line a speed, its name upright above the plot so that near ones stay apart."""
+def _wire_lines(wire_ns: Mapping[str, float], total_ns: float) -> dict[str, Any]:
+    """One dotted line a speed, its name upright above the plot; lines too near to each other share one."""
     across = {"yref": "paper", "y0": 0, "y1": 1, "type": "line"}
+    upright = {"y": 1.0, "yref": "paper", "yanchor": "bottom", "textangle": -90, "showarrow": False}
     return {
         "shapes": [
             {**across, "x0": ns, "x1": ns, "line": {"color": look.INK, "dash": "dot", "width": 1}}
             for ns in wire_ns.values()
         ],
         "annotations": [
-            {
-                "x": ns,
-                "y": 1.0,
-                "yref": "paper",
-                "yanchor": "bottom",
-                "text": f"{speed}: {ns:.2f}",
-                "textangle": -90,
-                "showarrow": False,
-                "font": {"size": 11, "color": look.INK},
-            }
-            for speed, ns in wire_ns.items()
+            {**upright, "x": ns, "text": text, "font": {"size": 11, "color": look.INK}}
+            for ns, text in _wire_labels(wire_ns, total_ns)
         ],
     }
+
+
+def _wire_labels(wire_ns: Mapping[str, float], total_ns: float) -> list[tuple[float, str]]:
+    groups: list[list[tuple[str, float]]] = []
+    for speed, ns in sorted(wire_ns.items(), key=lambda item: -item[1]):
+        if groups and groups[-1][-1][1] - ns < NEAR_SHARE * total_ns:
+            groups[-1].append((speed, ns))
+        else:
+            groups.append([(speed, ns)])
+    return [
+        (ns, f"{speed}: {ns:.2f}")
+        if len(group) == 1
+        else (ns, f"{speed} to {group[-1][0]}: {ns:.0f} to {group[-1][1]:.0f}")
+        for group in groups
+        for speed, ns in group[:1]
+    ]

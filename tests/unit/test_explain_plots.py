@@ -60,6 +60,12 @@ def test_the_wires_own_time_stands_at_four_speeds(told: Any) -> None:
     assert layout["annotations"][0]["text"] == "10G: 67.20"
 
 
+def test_lines_of_the_wire_that_lie_on_each_other_share_a_label() -> None:
+    slow = lk.explain(trial(rig="veth", device_sent=10**6, cpu_ns=10**9, pps=8e5))
+    notes = json.loads(lk.waterfall(slow).to_json())["layout"]["annotations"]
+    assert [note["text"] for note in notes] == ["10G: 67.20", "25G to 100G: 27 to 7"]
+
+
 def test_a_trial_that_sent_nothing_gives_a_figure_that_says_so() -> None:
     empty = lk.explain(trial(pps=None, ns_per_packet=None, device_sent=None))
     layout = json.loads(lk.waterfall(empty).to_json())["layout"]
