@@ -36,6 +36,22 @@ def figure(heading: str, **layout: Any) -> go.Figure:
     return fig
 
 
+def tall(*, top: int, right: int) -> dict[str, Any]:
+    """Layout of a figure whose height follows its rows: heading and legend keep to the edges."""
+    return {
+        "title": {"yref": "container", "y": 1, "yanchor": "top", "pad": {"t": 14}},
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "yref": "container",
+            "y": 0,
+            "yanchor": "bottom",
+            "traceorder": "normal",
+        },
+        "margin": {"l": 80, "r": right, "t": top, "b": 110},
+    }
+
+
 def axis(heading: str, **more: Any) -> dict[str, Any]:
     """Axis with its title and a quiet grid."""
     return {"title": {"text": heading}, "gridcolor": GRID, "zeroline": False, "automargin": True, **more}
