@@ -11,11 +11,11 @@ from labkit.analysis.operations import OPERATIONS, accepted, changed_by, complet
 from labkit.analysis.ring import SETTLED
 from labkit.analysis.turns import frame_cost_ns, limit_of_answer
 from labkit.errors import WorkloadError, listed
-from labkit.factors import SETTING_NAMES, Scalar, Settings
+from labkit.factors import SETTING_NAMES, XMIT_MODES, Scalar, Settings
 from labkit.simnic.loop import simulate
 from labkit.simnic.profile import Constant, Profile
 from labkit.simnic.run import Share
-from labkit.simnic.sender import XMIT_MODES, Sender, terms
+from labkit.simnic.sender import Sender, terms
 
 AS_EXPECTED_NS: Final = 1.0
 """Measured and expected differ by no more; ab_ndo_xmit_flush_conclusions.csv: 1.0 ns from boot to boot."""

@@ -151,6 +151,12 @@ def explain(trial: Trial, *, profile: Profile | None = None, measured_ns: float 
     answer = simulate(machine, settings, sender, SETTLED)
     budget, zones = _answered(trial, answer)
     law = law_pps(machine, settings, sender)
+    limited_by = trial.limiter
+    if limited_by in {
+        None,
+        "TX ring",
+    }:  # a count of full rings does not tell the ring from the wire behind it
+        limited_by = limit_of_answer(machine, settings, sender, answer) or limited_by
     link = machine.value("link_bits_per_s")
     whole = trial.ns_per_packet if measured_ns is None else measured_ns
     if whole is not None:
@@ -161,7 +167,7 @@ def explain(trial: Trial, *, profile: Profile | None = None, measured_ns: float 
         engine=trial.engine,
         frame_bytes=trial.frame_bytes,
         settings=settings,
-        limited_by=trial.limiter or limit_of_answer(machine, settings, sender, answer),
+        limited_by=limited_by,
         evidence=_evidence(machine, settings, budget, law),
         unknown=_unknown(machine, settings, sender),
         turns=turns(machine, settings, sender),

@@ -143,7 +143,7 @@ def test_without_a_profile_only_measured_operations_are_summed_up() -> None:
         ("sim:ixgbe", {"batch": 0}, WorkloadError, "1 or more"),
         ("sim:ixgbe", {"batch": 1.5}, WorkloadError, "kind int"),
         ("sim:ixgbe", {"xmit_mode": "fast"}, WorkloadError, "start_xmit, queue_xmit"),
-        ("sim:ixgbe", {"mtu": 9000}, WorkloadError, "not known what mtu does"),
+        ("sim:ixgbe", {"gro": True}, WorkloadError, "not known what gro does"),
         ("sim:ixgbe", {"rx_usecs": 5000}, SettingRefusedError, "0 to 1022"),
         ("sim:none", {"lock": -1}, WorkloadError, "no such profile"),
         ("veth", {"lock": -1}, WorkloadError, "give microcosts"),
