@@ -152,13 +152,11 @@ def explain(trial: Trial, *, profile: Profile | None = None, measured_ns: float 
     budget, zones = _answered(trial, answer)
     law = law_pps(machine, settings, sender)
     limited_by = trial.limiter
-    if limited_by in {
-        None,
-        "TX ring",
-    }:  # a count of full rings does not tell the ring from the wire behind it
+    # a count of full rings does not tell the ring from the wire behind it; the loop does
+    if limited_by in {None, "TX ring"}:
         limited_by = limit_of_answer(machine, settings, sender, answer) or limited_by
     link = machine.value("link_bits_per_s")
-    whole = trial.ns_per_packet if measured_ns is None else measured_ns
+    whole = _own_ns(trial) if measured_ns is None else measured_ns
     if whole is not None:
         whole *= sender.cpus  # the budget holds what every CPU did meanwhile
     ring: Any = settings.get("tx_ring", machine.driver.defaults["tx_ring"])
@@ -188,6 +186,13 @@ def sender_of(trial: Trial) -> Sender:
         return msgspec.convert(named, Sender)
     gap_ns = NS_PER_S / trial.rate_pps if trial.rate_pps else 0.0
     return Sender(engine=trial.engine, frame_bytes=trial.frame_bytes, batch=trial.batch or 1, gap_ns=gap_ns)
+
+
+def _own_ns(trial: Trial) -> float | None:
+    """Time of a frame that the simulated machine dealt with: sent, or received where the far end sends."""
+    if trial.engine != "receive" or trial.elapsed_ns is None or trial.peer_received is None:
+        return trial.ns_per_packet
+    return trial.elapsed_ns / trial.peer_received if trial.peer_received else None
 
 
 def closed(budget: tuple[Share, ...], whole_ns: float | None) -> tuple[Share, ...]:

@@ -26,7 +26,7 @@ def sim_trial(
 ) -> Trial:
     flow = lk.udp_flow(frame_bytes=frame_bytes, flows=1)
     with lk.rig(name) as rig, rig.applied(settings):
-        return rig.run(lk.Workload(flow, engine="pktgen", **workload))
+        return rig.run(lk.Workload(flow, **{"engine": "pktgen", **workload}))
 
 
 def ixgbe() -> Profile:
@@ -152,6 +152,23 @@ def test_wire_and_pacing_are_told_apart_from_the_ring() -> None:
     assert paced.turns == ()
     assert "one CPU at full speed" in paced.unknown[0]
     assert by_name(paced.budget)["waiting for its time"] > 800
+
+
+@pytest.mark.parametrize(
+    ("name", "workload"),
+    [
+        ("sim:generic-25g", {"engine": "receive"}),
+        ("sim:generic-25g", {"engine": "receive", "rate_pps": 1e6}),
+        ("sim:gianfar", {"engine": "tcp"}),
+        ("sim:ixgbe", {"cpus": 2, "clone_skb": 0, "batch": 2}),
+        ("sim:pktgen-receive", {"xmit_mode": "netif_receive"}),
+        ("sim:ixgbe-af-packet", {"engine": "tx_ring"}),
+    ],
+)
+def test_budget_of_every_engine_closes_without_a_rest(name: str, workload: dict[str, Any]) -> None:
+    told = lk.explain(sim_trial({}, name, **workload))
+    assert told.limited_by is not None
+    assert told.unexplained_ns == pytest.approx(0, abs=1)
 
 
 def test_a_what_if_machine_says_that_nobody_measured_it() -> None:
