@@ -40,6 +40,7 @@ _HOMES = {
     "heatmap": "labkit.plots.heatmaps",
     "heatmap_pair": "labkit.plots.heatmaps",
     "lines": "labkit.plots.curves",
+    "published_plot": "labkit.plots.published",
     "finish": "labkit.report.record",
     "run_report": "labkit.report.report",
 }
