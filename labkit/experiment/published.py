@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -24,6 +24,10 @@ LINE_SHARE: Final = 0.995
 """Share of line rate from which on the wire is the limit."""
 DECIDES_SHARE: Final = 0.005
 """Share of a packet's time from which on a constant decides a point."""
+
+Answer: TypeAlias = Literal["predicted", "fitted", "no answer"]
+SPEAKS_FOR_ITSELF: Final = frozenset({"statement", "setting", "symbol"})
+"""Columns of the published files whose text needs no name before it."""
 
 
 class PublishedPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +69,19 @@ class PublishedPoint(msgspec.Struct, frozen=True, kw_only=True):
     fitted: bool = False
     limited_by: str | None = None
     reason: str | None = None
+
+    @property
+    def answer(self) -> Answer:
+        """How the lab came to its figure, in a word."""
+        return "no answer" if self.lab is None else "fitted" if self.fitted else "predicted"
+
+    @property
+    def setting_text(self) -> str:
+        """What was set, for people."""
+        known = {name: value for name, value in self.setting.items() if value is not None}
+        return ", ".join(
+            str(value) if name in SPEAKS_FOR_ITSELF else f"{name} {value}" for name, value in known.items()
+        )
 
     def as_json(self) -> dict[str, Any]:
         """One JSON object."""
@@ -110,11 +127,12 @@ def published_points(folder: Path | None = None) -> list[PublishedPoint]:
 
 
 def table_errors(points: Sequence[PublishedPoint]) -> list[TableErrors]:
-    """Median and worst error by file and unit, predicted points apart from fitted ones."""
-    groups: dict[tuple[str, str, bool], list[float]] = {}
+    """Median and worst error by file and unit; predicted points before fitted ones, never together."""
+    groups: dict[tuple[str, str], dict[bool, list[float]]] = {}
     for point in points:
         if point.error is not None:
-            groups.setdefault((point.file, point.unit, point.fitted), []).append(abs(point.error))
+            kinds = groups.setdefault((point.file, point.unit), {False: [], True: []})
+            kinds[point.fitted].append(abs(point.error))
     return [
         TableErrors(
             file=file,
@@ -124,7 +142,9 @@ def table_errors(points: Sequence[PublishedPoint]) -> list[TableErrors]:
             median_percent=statistics.median(errors),
             worst_percent=max(errors),
         )
-        for (file, unit, fitted), errors in groups.items()
+        for (file, unit), kinds in groups.items()
+        for fitted, errors in kinds.items()
+        if errors
     ]
 
 
