@@ -67,7 +67,10 @@ def device_file(name: str, file: str, sys: Path = SYS) -> Path:
 
 def queue_files(name: str, direction: str, file: str, sys: Path = SYS) -> list[Path]:
     """`file` of each ``rx`` or ``tx`` queue that has it, in the order of the queues."""
-    folders = (sys / "class/net" / name / "queues").glob(f"{direction}-*")
+    try:
+        folders = list((sys / "class/net" / name / "queues").glob(f"{direction}-*"))
+    except FileNotFoundError:  # the device got another name between two steps of the search
+        return []
     ordered = sorted(folders, key=lambda folder: int(folder.name.rpartition("-")[2]))
     return [folder / file for folder in ordered if (folder / file).exists()]
 
