@@ -238,12 +238,17 @@ def interrupts_of(info: DriverInfo, interface: Interface) -> DeviceInterrupts:
 
 
 def device_of(links: Links, ethtool: Ethtool, name: str) -> Device:
-    """Which interface `name` is, so that it is found again under another name or number."""
+    """Which interface `name` is, so that it is found again under another name or number.
+
+    A MAC alone tells nobody apart: a VLAN has that of its device, and so have a virtual function and the
+    synthetic device in front of it. So the place on a bus belongs to it, or else the number.
+    """
     link = links.facts(name)
     bus = driver_of(ethtool, name).bus
     # every tap says that its bus is "tap": only a place on a bus has a number
     place = bus if bus is not None and any(map(str.isdigit, bus)) else None
-    hardware = links.permanent_address(name) or place or link.mac
+    mac = links.permanent_address(name) or ("" if place else link.mac)
+    hardware = f"{mac} at {place or f'number {link.ifindex}'}"
     return Device(netns_inode=network_inode(), ifindex=link.ifindex, ifname=name, hardware=hardware)
 
 
