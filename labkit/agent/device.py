@@ -11,7 +11,7 @@ import msgspec
 from labkit.agent.interrupts import DeviceInterrupts
 from labkit.agent.protocol import Opened, Reading
 from labkit.drivers.choose import facts_of
-from labkit.errors import CapabilityMissingError, LabError
+from labkit.errors import CapabilityMissingError, LabError, WorkloadError
 from labkit.factors import Scalar
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.ethtool_ioctl import DriverInfo
@@ -25,7 +25,7 @@ from labkit.linux.processes import is_alive, owner_of
 from labkit.nic.apply import SettingsHost
 from labkit.nic.ethtool_knobs import ask_for_absent, ethtool_knobs
 from labkit.nic.guard import change_list, check_interface
-from labkit.nic.journal import Device, FileJournal
+from labkit.nic.journal import Device, FileJournal, read_folder
 from labkit.nic.knob import Knob
 from labkit.nic.link_knobs import link_knobs
 from labkit.nic.lock import DeviceLock
@@ -73,8 +73,8 @@ class DeviceHost:
         Another laboratory holds it.
     JournalError
         There is no place for lock or journal.
-    LabError
-        No such interface.
+    WorkloadError
+        No such interface, or the port is the interface itself.
     """
 
     def __init__(
@@ -87,6 +87,8 @@ class DeviceHost:
         ssh_connection: str | None,
         folders: StateFolders,
     ) -> None:
+        if port == name:
+            raise WorkloadError(f"{name}: frames do not arrive at their sender; name another port")
         self._links, self._stats, self._ethtool = Links(), LinkStats(), Ethtool()
         self._device = HeldInterface(name)
         self._port = None if port is None else HeldInterface(port)
@@ -96,7 +98,7 @@ class DeviceHost:
         self._has_standard = bool(self._ethtool.standard_statistics(device.ifindex))
         info = driver_of(self._ethtool, name)
         self._driver, self._interrupts = info.driver, interrupts_of(info, self._device)
-        self._lock = DeviceLock(folders.locks, device.netns_inode, device.ifindex)
+        self._lock = DeviceLock(folders.locks, device.netns_inode, device.ifindex, name)
         owner = owner_of(os.getpid())
         if owner is None:
             raise LabError("agent: /proc does not tell who this process is; is it mounted?")
@@ -115,6 +117,8 @@ class DeviceHost:
             ]
         else:
             self.recovered = [result.text for result in self._settings.recover(is_alive)]
+        _, damaged = read_folder(folders.journal, is_alive)
+        self.recovered += map(str, damaged.values())
 
     def look(self, sink: str) -> Opened:
         """State of the device, and of the port where frames arrive."""
@@ -171,6 +175,7 @@ class DeviceHost:
     def preview(self, settings: Mapping[str, Scalar]) -> str:
         """What applying `settings` would do, and how often the link would go down."""
         self._check_known(settings)
+        self._settings.check(settings)
         resets = {name: None for name in settings if name in self._knobs and self._knobs[name].resets_link}
         return change_list(settings, self._settings.current(), resets)
 

@@ -131,6 +131,7 @@ class VethHost:
 
     def preview(self, settings: Mapping[str, Scalar]) -> str:
         """What applying `settings` would do; a veth's link stays up."""
+        self._settings.check(settings)
         return change_list(settings, self._settings.current(), {})
 
     def ifindex(self, sink: str) -> int:
