@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from labkit.agent.interrupts import DeviceInterrupts
 from labkit.agent.protocol import Opened, Reading
 from labkit.drivers.choose import facts_of
-from labkit.errors import CapabilityMissingError, LabError, WorkloadError
+from labkit.errors import CapabilityMissingError, JournalError, LabError, WorkloadError
 from labkit.factors import Scalar
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.ethtool_ioctl import DriverInfo
@@ -31,10 +32,12 @@ from labkit.nic.link_knobs import link_knobs
 from labkit.nic.lock import DeviceLock
 from labkit.nic.put_back import notes_of
 from labkit.nic.queue_knobs import queue_knobs
-from labkit.nic.sysctl_knobs import sysctl_knobs
+from labkit.nic.sysctl_knobs import SYSCTLS, sysctl_knobs
 from labkit.records import Privilege
 
 WIRE, PORT = "wire", "port"
+OF_NO_INTERFACE = 0
+"""Stands for an interface's number in the lock of settings that belong to the namespace."""
 
 
 class StateFolders(msgspec.Struct, frozen=True):
@@ -99,6 +102,8 @@ class DeviceHost:
         info = driver_of(self._ethtool, name)
         self._driver, self._interrupts = info.driver, interrupts_of(info, self._device)
         self._lock = DeviceLock(folders.locks, device.netns_inode, device.ifindex, name)
+        self._shared: DeviceLock | None = None
+        self._folders = folders
         owner = owner_of(os.getpid())
         if owner is None:
             raise LabError("agent: /proc does not tell who this process is; is it mounted?")
@@ -186,6 +191,7 @@ class DeviceHost:
                 f"{self._device.name}: opened to be looked at; open the rig again to turn settings"
             )
         self._check_known(settings)
+        self._hold_shared(settings.keys() & SYSCTLS.keys())
         return self._settings.apply(settings)
 
     def restore(self, level: int) -> list[str]:
@@ -198,12 +204,31 @@ class DeviceHost:
             self._settings.restore(0)
         finally:
             self._lock.release()
+            if self._shared is not None:
+                self._shared.release()
             for closable in (self._links, self._stats, self._ethtool):
                 closable.close()
 
     def _standard_statistics(self) -> dict[str, int]:
         """Counters that mean the same in every driver; not asked again of a driver that has none."""
         return self._ethtool.standard_statistics(self._device.ifindex) if self._has_standard else {}
+
+    def _hold_shared(self, names: AbstractSet[str]) -> None:
+        """Keep `names`, which every device of this namespace shares, from other laboratories to the end."""
+        if not names or self._shared is not None:
+            return
+        netns_inode, what = network_inode(), ", ".join(sorted(names))
+        lock = DeviceLock(self._folders.locks, netns_inode, OF_NO_INTERFACE, what)
+        left, _ = read_folder(self._folders.journal, is_alive)
+        mine = [
+            each.device for each in left if each.device.netns_inode == netns_inode and _turned(each, SYSCTLS)
+        ]
+        if mine:
+            lock.release()
+            raise JournalError(
+                f"{what}: a laboratory on {mine[0].ifname} left it changed; run `labkit restore` first"
+            )
+        self._shared = lock
 
     def _check_known(self, settings: Mapping[str, Scalar]) -> None:
         """Refuse what ethtool does not have here, in the kernel's words."""
@@ -255,6 +280,10 @@ def device_of(links: Links, ethtool: Ethtool, name: str) -> Device:
     mac = links.permanent_address(name) or ("" if place else link.mac)
     hardware = f"{mac} at {place or f'number {link.ifindex}'}"
     return Device(netns_inode=network_inode(), ifindex=link.ifindex, ifname=name, hardware=hardware)
+
+
+def _turned(journal: FileJournal, names: Collection[str]) -> bool:
+    return any(entry.name in names for entry in journal.entries())
 
 
 def _is_veth_queue_drop(name: str) -> bool:

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from labkit.cli.app import main
-from labkit.errors import AgentLostError, LabError
+from labkit.errors import AgentLostError, JournalError, LabError, RigBusyError
 from labkit.factors import Scalar
 from labkit.records import Workload
 from labkit.rigs.device import DeviceRig
 from labkit.traffic.flows import udp_flow
 from tests.network.nic_host import (
+    RX,
     TX,
     add_veth,
     agent_pid,
@@ -22,6 +23,7 @@ from tests.network.nic_host import (
     journals,
     leave_changed,
     needs_root,
+    restore_all,
 )
 
 pytestmark = [pytest.mark.network, pytest.mark.user, needs_root]
@@ -92,3 +94,31 @@ def test_request_that_makes_no_sense_ends_with_2(
         main(["run", "--count", "1", "--state", str(tmp_path), *words.split()])
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+@in_private_host
+def test_setting_of_the_whole_namespace_is_turned_by_one_lab_at_a_time(tmp_path: Path) -> None:
+    add_veth()
+    shared = Path("/proc/sys/net/ipv4/tcp_limit_output_bytes")
+    before = shared.read_text()
+    asked = {"tcp_limit_output_bytes": 100_000}
+    with DeviceRig(TX, state=tmp_path) as one, DeviceRig(RX, state=tmp_path) as other:
+        with (
+            one.applied({"tcp_limit_output_bytes": 200_000}),
+            pytest.raises(RigBusyError, match="tcp_limit_output_bytes: another laboratory holds it"),
+            other.applied(asked),
+        ):
+            pass
+        with other.applied({"mtu": 1400}):
+            pass
+    leave_changed(TX, tmp_path, asked)
+    with DeviceRig(RX, state=tmp_path) as other:
+        with (
+            pytest.raises(JournalError, match="on tx0 left it changed; run `labkit restore` first"),
+            other.applied(asked),
+        ):
+            pass
+        assert len(restore_all(tmp_path)) == 1
+        with other.applied(asked):
+            pass
+    assert shared.read_text() == before
