@@ -55,7 +55,8 @@ def write_word(path: Path, word: str, what: str = "") -> None:
             raise CapabilityMissingError(f"{what}: not to be had here", errno=number) from refused
         if number in NOT_OURS:
             raise CapabilityMissingError(
-                f"{what}: may not be written; run as root", errno=number
+                f"{what}: may not be written; run as root, and where /sys and /proc are not read-only",
+                errno=number,
             ) from refused
         raise SettingRefusedError(f"{what}: {word!r} refused by the kernel", errno=number) from refused
 

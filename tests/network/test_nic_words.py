@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import signal
 from pathlib import Path
@@ -9,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from labkit.cli.app import main
-from labkit.errors import AgentLostError, JournalError, LabError, RigBusyError
+from labkit.errors import AgentLostError, CapabilityMissingError, JournalError, LabError, RigBusyError
 from labkit.factors import Scalar
+from labkit.linux.links import Links
 from labkit.records import Workload
 from labkit.rigs.device import DeviceRig
 from labkit.traffic.flows import udp_flow
@@ -122,3 +125,16 @@ def test_setting_of_the_whole_namespace_is_turned_by_one_lab_at_a_time(tmp_path:
         with other.applied(asked):
             pass
     assert shared.read_text() == before
+
+
+@in_private_host
+def test_link_that_one_may_not_turn_is_a_missing_capability() -> None:
+    add_veth()
+    with contextlib.closing(Links()) as links:
+        os.seteuid(65534)
+        try:
+            with pytest.raises(CapabilityMissingError, match="needs CAP_NET_ADMIN") as told:
+                links.set_mtu(TX, 1400)
+        finally:
+            os.seteuid(0)
+    assert told.value.errno == errno.EPERM
