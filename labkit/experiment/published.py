@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from labkit.analysis.turns import limit_of_answer
 from labkit.experiment.published_cases import Case, cases
 from labkit.factors import Scalar
 from labkit.paths import data_dir
@@ -16,12 +17,8 @@ from labkit.rigs.profiles import load_profiles
 from labkit.simnic.loop import simulate
 from labkit.simnic.profile import Profile
 from labkit.simnic.run import Simulated
-from labkit.units import line_rate_pps, percent_error
+from labkit.units import percent_error
 
-WAITS_SHARE: Final = 0.01
-"""Share of its time that a sender waits before something else than its CPU is its limit."""
-LINE_SHARE: Final = 0.995
-"""Share of line rate from which on the wire is the limit."""
 DECIDES_SHARE: Final = 0.005
 """Share of a packet's time from which on a constant decides a point."""
 
@@ -164,7 +161,7 @@ def _answers(chosen: Sequence[Case]) -> Iterator[PublishedPoint]:
 
 def _point(case: Case, profile: Profile, found: Simulated, tables: set[str]) -> PublishedPoint:
     lab = case.figure(profile, found)
-    limited_by = limiter(profile, case, found)
+    limited_by = limit_of_answer(profile, case.settings, case.sender, found) or "CPU"
     fitted = _own_source(case, tables)
     return PublishedPoint(
         file=case.file,
@@ -178,18 +175,6 @@ def _point(case: Case, profile: Profile, found: Simulated, tables: set[str]) -> 
         fitted=_fitted(case, profile, found, limited_by, fitted),
         limited_by=limited_by,
     )
-
-
-def limiter(profile: Profile, case: Case, found: Simulated) -> str:
-    """What limits the simulated sender."""
-    if case.sender.injects:
-        return "CPU"
-    line_pps = line_rate_pps(case.sender.frame_bytes, profile.value("link_bits_per_s"))
-    if (found.pps or 0) >= LINE_SHARE * line_pps:
-        return "line rate"
-    waited = sum(counts["ring_wait_ps"] for counts in found.per_cpu)
-    elapsed = sum(counts["elapsed_ps"] for counts in found.per_cpu)
-    return "TX ring" if waited >= WAITS_SHARE * elapsed else "CPU"
 
 
 def _fitted(
