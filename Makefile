@@ -12,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := pyproject.toml $(wildcard labkit/native/*.cpp labkit/native/*.h labkit/native/*.cmake labkit/native/CMakeLists.txt)
 FORMATTED := $(wildcard labkit/native/*.cpp labkit/native/*.h tests/*/*.cpp tests/*/*.h tests/*/*.c)
-QUICK := 00_start 10_ring_and_coalescing 20_fast_path
+QUICK := 00_start 10_ring_and_coalescing 11_published_tables 20_fast_path
 PYTEST := $(BIN)/python -m pytest
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=60 --nbval-sanitize-with tests/nbval_sanitize.cfg
 
@@ -79,7 +79,7 @@ $(VENV)/.built: $(VENV)/.deps $(NATIVE)
 		echo "labkit: no byte code could be written below labkit/: each start is slower, nothing else" >&2
 	@echo '$(FILES)' > $@
 
-run: setup  ## the quick tour: three notebooks, one offline report in out/report.html
+run: setup  ## the quick tour: four notebooks, one offline report in out/report.html
 	$(BIN)/labkit report $(QUICK:%=notebooks/%.ipynb) --param quick=true
 	@echo "open $(CURDIR)/out/report.html"
 

@@ -50,6 +50,7 @@ _HOMES = {
     "lines": "labkit.plots.curves",
     "waterfall": "labkit.plots.waterfall",
     "ring_zones": "labkit.plots.rings",
+    "published_plot": "labkit.plots.published",
     "finish": "labkit.report.record",
     "run_report": "labkit.report.report",
 }

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from labkit.agent.protocol import Message
-from labkit.errors import LabError
+from labkit.errors import LabError, WorkloadError
 
 MAX_MESSAGE_BYTES: Final = 1 << 28
 _PREFIX = struct.Struct("!I")
@@ -62,13 +62,15 @@ class Channel:
         self.write(self.encode(message))
 
     def encode(self, message: Message) -> bytes:
-        """Bytes of one whole message; a LabError says when it is too long, or holds too large a number."""
+        """Bytes of one whole message; a LabError says when it is too long, or what cannot be written."""
         try:
             body = self._encoder.encode(message)
         except OverflowError as odd:
             raise LabError(
                 f"message to the agent: a number is too large ({odd}); give a smaller one"
             ) from odd
+        except UnicodeEncodeError as odd:  # of a command line that is not UTF-8
+            raise WorkloadError(f"{odd.object!r} is not valid text; give it in UTF-8") from odd
         if len(body) > MAX_MESSAGE_BYTES:
             raise LabError(
                 f"message of {len(body)} bytes to the agent is over the limit of {MAX_MESSAGE_BYTES}; "

@@ -55,6 +55,7 @@ class AgentClient:
         self._sending = False
         self._samples: list[Sample] = []
         self._lost = False
+        self._when_lost = "start it again"
         self._loaded: Frames | None = None
         try:
             self._greet()
@@ -69,6 +70,7 @@ class AgentClient:
         request = protocol.Open(
             force_user_namespace=force_user_namespace, settings=settings, peer_carrier=peer_carrier
         )
+        self._when_lost = "its namespaces are gone with it: open the rig again"
         return self._ask(request, protocol.Opened)
 
     def open_device(
@@ -79,6 +81,7 @@ class AgentClient:
         request = protocol.OpenDevice(
             name=name, port=port, i_know=i_know, look_only=look_only, ssh_connection=ssh_connection
         )
+        self._when_lost = f"`labkit restore`, or opening {name} again, puts back what it left changed"
         return self._ask(request, protocol.Opened)
 
     def restore_all(self) -> list[PutBack]:
@@ -263,7 +266,7 @@ class AgentClient:
             self._lost = True
             self.close()
             raise AgentLostError(
-                "agent did not answer in time and was ended; open the rig again",
+                f"agent did not answer in time and was ended; {self._when_lost}",
                 samples=self._samples,
                 stderr_tail=self._process.last_words(),
             )
@@ -272,8 +275,8 @@ class AgentClient:
     def _gone(self) -> AgentLostError:
         self._lost = True
         return AgentLostError(
-            f"agent ended while it was needed ({self._process.how_it_ended()}); its namespaces are gone with "
-            f"it: open the rig again. {len(self._samples)} samples of the run were received",
+            f"agent ended while it was needed ({self._process.how_it_ended()}); {self._when_lost}. "
+            f"{len(self._samples)} samples of the run were received",
             samples=self._samples,
             stderr_tail=self._process.last_words(),
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from labkit.agent.interrupts import DeviceInterrupts
 from labkit.agent.protocol import Opened, Reading
 from labkit.drivers.choose import facts_of
-from labkit.errors import CapabilityMissingError, LabError
+from labkit.errors import CapabilityMissingError, JournalError, LabError, WorkloadError
 from labkit.factors import Scalar
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.ethtool_ioctl import DriverInfo
@@ -25,16 +26,18 @@ from labkit.linux.processes import is_alive, owner_of
 from labkit.nic.apply import SettingsHost
 from labkit.nic.ethtool_knobs import ask_for_absent, ethtool_knobs
 from labkit.nic.guard import change_list, check_interface
-from labkit.nic.journal import Device, FileJournal
+from labkit.nic.journal import Device, FileJournal, read_folder
 from labkit.nic.knob import Knob
 from labkit.nic.link_knobs import link_knobs
 from labkit.nic.lock import DeviceLock
 from labkit.nic.put_back import notes_of
 from labkit.nic.queue_knobs import queue_knobs
-from labkit.nic.sysctl_knobs import sysctl_knobs
+from labkit.nic.sysctl_knobs import SYSCTLS, sysctl_knobs
 from labkit.records import Privilege
 
 WIRE, PORT = "wire", "port"
+OF_NO_INTERFACE = 0
+"""Stands for an interface's number in the lock of settings that belong to the namespace."""
 
 
 class StateFolders(msgspec.Struct, frozen=True):
@@ -73,8 +76,8 @@ class DeviceHost:
         Another laboratory holds it.
     JournalError
         There is no place for lock or journal.
-    LabError
-        No such interface.
+    WorkloadError
+        No such interface, or the port is the interface itself.
     """
 
     def __init__(
@@ -87,6 +90,8 @@ class DeviceHost:
         ssh_connection: str | None,
         folders: StateFolders,
     ) -> None:
+        if port == name:
+            raise WorkloadError(f"{name}: frames do not arrive at their sender; name another port")
         self._links, self._stats, self._ethtool = Links(), LinkStats(), Ethtool()
         self._device = HeldInterface(name)
         self._port = None if port is None else HeldInterface(port)
@@ -96,7 +101,9 @@ class DeviceHost:
         self._has_standard = bool(self._ethtool.standard_statistics(device.ifindex))
         info = driver_of(self._ethtool, name)
         self._driver, self._interrupts = info.driver, interrupts_of(info, self._device)
-        self._lock = DeviceLock(folders.locks, device.netns_inode, device.ifindex)
+        self._lock = DeviceLock(folders.locks, device.netns_inode, device.ifindex, name)
+        self._shared: DeviceLock | None = None
+        self._folders = folders
         owner = owner_of(os.getpid())
         if owner is None:
             raise LabError("agent: /proc does not tell who this process is; is it mounted?")
@@ -115,6 +122,8 @@ class DeviceHost:
             ]
         else:
             self.recovered = [result.text for result in self._settings.recover(is_alive)]
+        _, damaged = read_folder(folders.journal, is_alive)
+        self.recovered += map(str, damaged.values())
 
     def look(self, sink: str) -> Opened:
         """State of the device, and of the port where frames arrive."""
@@ -171,6 +180,7 @@ class DeviceHost:
     def preview(self, settings: Mapping[str, Scalar]) -> str:
         """What applying `settings` would do, and how often the link would go down."""
         self._check_known(settings)
+        self._settings.check(settings)
         resets = {name: None for name in settings if name in self._knobs and self._knobs[name].resets_link}
         return change_list(settings, self._settings.current(), resets)
 
@@ -181,6 +191,7 @@ class DeviceHost:
                 f"{self._device.name}: opened to be looked at; open the rig again to turn settings"
             )
         self._check_known(settings)
+        self._hold_shared(settings.keys() & SYSCTLS.keys())
         return self._settings.apply(settings)
 
     def restore(self, level: int) -> list[str]:
@@ -193,12 +204,31 @@ class DeviceHost:
             self._settings.restore(0)
         finally:
             self._lock.release()
+            if self._shared is not None:
+                self._shared.release()
             for closable in (self._links, self._stats, self._ethtool):
                 closable.close()
 
     def _standard_statistics(self) -> dict[str, int]:
         """Counters that mean the same in every driver; not asked again of a driver that has none."""
         return self._ethtool.standard_statistics(self._device.ifindex) if self._has_standard else {}
+
+    def _hold_shared(self, names: AbstractSet[str]) -> None:
+        """Keep `names`, which every device of this namespace shares, from other laboratories to the end."""
+        if not names or self._shared is not None:
+            return
+        netns_inode, what = network_inode(), ", ".join(sorted(names))
+        lock = DeviceLock(self._folders.locks, netns_inode, OF_NO_INTERFACE, what)
+        left, _ = read_folder(self._folders.journal, is_alive)
+        mine = [
+            each.device for each in left if each.device.netns_inode == netns_inode and _turned(each, SYSCTLS)
+        ]
+        if mine:
+            lock.release()
+            raise JournalError(
+                f"{what}: a laboratory on {mine[0].ifname} left it changed; run `labkit restore` first"
+            )
+        self._shared = lock
 
     def _check_known(self, settings: Mapping[str, Scalar]) -> None:
         """Refuse what ethtool does not have here, in the kernel's words."""
@@ -238,13 +268,22 @@ def interrupts_of(info: DriverInfo, interface: Interface) -> DeviceInterrupts:
 
 
 def device_of(links: Links, ethtool: Ethtool, name: str) -> Device:
-    """Which interface `name` is, so that it is found again under another name or number."""
+    """Which interface `name` is, so that it is found again under another name or number.
+
+    A MAC alone tells nobody apart: a VLAN has that of its device, and so have a virtual function and the
+    synthetic device in front of it. So the place on a bus belongs to it, or else the number.
+    """
     link = links.facts(name)
     bus = driver_of(ethtool, name).bus
     # every tap says that its bus is "tap": only a place on a bus has a number
     place = bus if bus is not None and any(map(str.isdigit, bus)) else None
-    hardware = links.permanent_address(name) or place or link.mac
+    mac = links.permanent_address(name) or ("" if place else link.mac)
+    hardware = f"{mac} at {place or f'number {link.ifindex}'}"
     return Device(netns_inode=network_inode(), ifindex=link.ifindex, ifname=name, hardware=hardware)
+
+
+def _turned(journal: FileJournal, names: Collection[str]) -> bool:
+    return any(entry.name in names for entry in journal.entries())
 
 
 def _is_veth_queue_drop(name: str) -> bool:

@@ -32,6 +32,12 @@ def installed_command(prefix: Path = PREFIX) -> list[str] | None:
     return [str(python), *AGENT] if python.exists() else None
 
 
+def check_user(user: str) -> None:
+    """Raise a WorkloadError unless there is such a user: sudo would read ``ALL`` or ``%staff`` as many."""
+    if user not in {each.pw_name for each in pwd.getpwall()}:
+        raise WorkloadError(f"install-agent: there is no user {user!r} here; name one with --user")
+
+
 def install(user: str, *, prefix: Path = PREFIX, sudoers: Path = SUDOERS) -> None:
     """Make the copy below `prefix` and write the rule for `user` to `sudoers`; an older copy is replaced.
 
@@ -40,14 +46,13 @@ def install(user: str, *, prefix: Path = PREFIX, sudoers: Path = SUDOERS) -> Non
     CapabilityMissingError
         Not root, or the interpreter can be written by others.
     WorkloadError
-        There is no such user: sudo would read ``ALL`` or ``%staff`` as more than one.
+        There is no such user.
     LabError
         A file could not be written, or sudo does not accept the rule.
     """
     if os.geteuid() != 0:
         raise CapabilityMissingError("install-agent writes root's folders: run it with sudo")
-    if user not in {each.pw_name for each in pwd.getpwall()}:
-        raise WorkloadError(f"install-agent: there is no user {user!r} here; name one with --user")
+    check_user(user)
     base = Path(os.path.realpath(sys.executable))
     if found := open_to_others(base):
         raise CapabilityMissingError(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from labkit.agent.protocol import Opened, Reading
 from labkit.drivers.virtual import VETH as VETH_FACTS
-from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError, errno_name
+from labkit.errors import CapabilityMissingError, LabError, errno_name
 from labkit.factors import Scalar
 from labkit.linux import namespaces
 from labkit.linux.ethtool import Ethtool
@@ -86,7 +86,7 @@ class VethHost:
             switch_ipv6_off()
         try:
             self._links.add_veth(SENDER, SENDER_MAC, PEER, PEER_MAC, self._peer_network)
-        except SettingRefusedError as refused:
+        except LabError as refused:
             if refused.errno == errno.EPERM and self.privilege == "userns":
                 what = "making a veth pair (RTM_NEWLINK)"
                 raise namespaces.step_refused(what, refused.errno) from refused
@@ -131,6 +131,7 @@ class VethHost:
 
     def preview(self, settings: Mapping[str, Scalar]) -> str:
         """What applying `settings` would do; a veth's link stays up."""
+        self._settings.check(settings)
         return change_list(settings, self._settings.current(), {})
 
     def ifindex(self, sink: str) -> int:
@@ -220,7 +221,7 @@ class VethHost:
         if device == IFB and IFB not in self._indices:
             try:
                 self._links.add_ifb(IFB, IFB_MAC)
-            except SettingRefusedError as refused:
+            except LabError as refused:
                 raise _no_module("ifb", refused) from refused
             self._links.set_mtu(IFB, self._links.facts(SENDER).mtu)
             self._links.set_up(IFB, up=True)
@@ -233,7 +234,7 @@ class VethHost:
         return device
 
 
-def _no_module(kind: str, refused: SettingRefusedError) -> CapabilityMissingError:
+def _no_module(kind: str, refused: LabError) -> CapabilityMissingError:
     return CapabilityMissingError(
         f"veth rig: this kernel makes no {kind} device; try `sudo modprobe {kind}`, or rig 'sim:ixgbe'",
         errno=refused.errno,

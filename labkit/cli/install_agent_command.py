@@ -19,11 +19,12 @@ def command(user: str | None, dry_run: bool) -> None:
 
     A sudo rule without password for the checkout itself would make whoever can write the checkout root.
     """
-    from labkit.agent.install import PREFIX, SUDOERS, install, sudoers_line
+    from labkit.agent.install import PREFIX, SUDOERS, check_user, install, sudoers_line
     from labkit.agent.trust import open_to_others
 
     name = user or os.environ.get("SUDO_USER") or getpass.getuser()
     if dry_run:
+        check_user(name)
         click.echo(
             f"{PREFIX}: a copy of the agent that only root can write\n{SUDOERS}:\n{sudoers_line(name)}"
         )

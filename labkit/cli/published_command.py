@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections import Counter
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -13,10 +16,14 @@ from labkit.cli.options import examples
 from labkit.errors import WorkloadError
 
 if TYPE_CHECKING:
-    from labkit.experiment.published import PublishedPoint
+    from collections.abc import Sequence
 
-SHOWN: Final = ("table", "setting", "unit", "published", "lab", "error", "fitted", "limited_by", "reason")
-"""Columns of a checked table; the file is in the lines below it, the rig in the JSON."""
+    from labkit.experiment.published import PublishedPoint, TableErrors
+
+MEANING: Final = (
+    "Errors are the lab's, in percent of the published figure. 'predicted': no constant that was fitted on "
+    "the figure's own table decides it. 'fitted': one does, so that a small error proves little."
+)
 
 
 @click.command(
@@ -77,7 +84,7 @@ def _show(table_name: str | None, as_json: bool) -> None:
 
 def _check(table_name: str | None, as_json: bool) -> None:
     from labkit.experiment.published import published_points, table_errors
-    from labkit.experiment.unexplained import unexplained
+    from labkit.experiment.unexplained import TEXT_COLUMNS, unexplained
 
     every = published_points()
     points = [point for point in every if table_name in {None, point.file, point.table}]
@@ -87,17 +94,50 @@ def _check(table_name: str | None, as_json: bool) -> None:
     if as_json:
         show.print_json([point.as_json() for point in points])
         return
-    click.echo("\n".join(show.records_table([_line(point) for point in points])))
-    click.echo()
-    click.echo(
-        "\n".join(show.records_table([msgspec.to_builtins(errors) for errors in table_errors(points)]))
-    )
+    files: dict[str, list[PublishedPoint]] = {}
+    for point in points:
+        files.setdefault(point.file, []).append(point)
+    for file, rows in files.items():
+        click.echo(f"{file}\n" + "\n".join(_file_lines(rows)) + "\n")
+    click.echo("\n".join(show.records_table([_errors_line(errors) for errors in table_errors(points)])))
+    click.echo("\n" + textwrap.fill(MEANING, TEXT_COLUMNS))
     if table_name is None:
-        click.echo("\nUnexplained:")
-        click.echo("\n".join(found.as_text() for found in unexplained(every)))
+        click.echo("\nUnexplained\n" + "\n\n".join(found.as_text() for found in unexplained(every)))
 
 
-def _line(point: PublishedPoint) -> dict[str, Any]:
-    row = point.as_json()
-    setting = ", ".join(f"{name} {value}" for name, value in point.setting.items() if value is not None)
-    return {name: setting if name == "setting" else row[name] for name in SHOWN}
+def _file_lines(points: Sequence[PublishedPoint]) -> list[str]:
+    """Lines of one file: its points, then once each what has to be said of them."""
+    head = ["table", "setting", "unit", "published", "lab", "error %", "answer", "limited by"]
+    rows = [
+        [
+            point.table,
+            point.setting_text,
+            point.unit,
+            _figure(point.published),
+            _figure(point.lab),
+            show.DASH if point.error is None else f"{point.error:+z.2f}",
+            point.answer,
+            point.limited_by or show.DASH,
+        ]
+        for point in points
+    ]
+    told = [any(row[place] not in {show.DASH, points[0].file} for row in rows) for place in range(len(head))]
+    head, *rows = ([*compress(row, told)] for row in (head, *rows))
+    reasons = Counter((point.answer, point.reason) for point in points if point.reason)
+    notes = [f" {answer} for {count}: {reason}" for (answer, reason), count in reasons.items()]
+    return show.table(head, rows) + notes
+
+
+def _figure(value: float | None) -> str:
+    return show.number(value, 0 if value is None or abs(value) >= 1000 else 3)
+
+
+def _errors_line(errors: TableErrors) -> dict[str, Any]:
+    return {
+        "file": errors.file,
+        "unit": errors.unit,
+        "answer": "fitted" if errors.fitted else "predicted",
+        "points": errors.points,
+        "median %": show.number(errors.median_percent, 2),
+        "worst %": show.number(errors.worst_percent, 2),
+    }

@@ -13,7 +13,7 @@ from labkit.cli.options import as_json as json_option
 from labkit.cli.options import examples
 from labkit.cli.options import state as state_option
 
-NOT_AS_BEFORE: Final = frozenset({"refused", "gone", "busy", "inexact"})
+NOT_AS_BEFORE: Final = frozenset({"refused", "gone", "busy", "inexact", "damaged"})
 """Endings that leave a device other than it was; what somebody else set since is theirs, and no failure."""
 
 

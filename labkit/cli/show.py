@@ -135,7 +135,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 def _aligned(column: Sequence[str]) -> list[str]:
     width = max(len(text) for text in column) + 1
-    numeric = all(text == DASH or text.lstrip("-")[:1].isdigit() for text in column[1:])
+    numeric = all(text == DASH or text.lstrip("+-")[:1].isdigit() for text in column[1:])
     return [text.rjust(width) if numeric else text.ljust(width) for text in column]
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from labkit.analysis.turns import limit_of_answer
 from labkit.experiment.published_cases import Case, cases
 from labkit.factors import Scalar
 from labkit.paths import data_dir
@@ -16,14 +17,14 @@ from labkit.rigs.profiles import load_profiles
 from labkit.simnic.loop import simulate
 from labkit.simnic.profile import Profile
 from labkit.simnic.run import Simulated
-from labkit.units import line_rate_pps, percent_error
+from labkit.units import percent_error
 
-WAITS_SHARE: Final = 0.01
-"""Share of its time that a sender waits before something else than its CPU is its limit."""
-LINE_SHARE: Final = 0.995
-"""Share of line rate from which on the wire is the limit."""
 DECIDES_SHARE: Final = 0.005
 """Share of a packet's time from which on a constant decides a point."""
+
+Answer: TypeAlias = Literal["predicted", "fitted", "no answer"]
+SPEAKS_FOR_ITSELF: Final = frozenset({"statement", "setting", "symbol"})
+"""Columns of the published files whose text needs no name before it."""
 
 
 class PublishedPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +66,19 @@ class PublishedPoint(msgspec.Struct, frozen=True, kw_only=True):
     fitted: bool = False
     limited_by: str | None = None
     reason: str | None = None
+
+    @property
+    def answer(self) -> Answer:
+        """How the lab came to its figure, in a word."""
+        return "no answer" if self.lab is None else "fitted" if self.fitted else "predicted"
+
+    @property
+    def setting_text(self) -> str:
+        """What was set, for people."""
+        known = {name: value for name, value in self.setting.items() if value is not None}
+        return ", ".join(
+            str(value) if name in SPEAKS_FOR_ITSELF else f"{name} {value}" for name, value in known.items()
+        )
 
     def as_json(self) -> dict[str, Any]:
         """One JSON object."""
@@ -110,11 +124,12 @@ def published_points(folder: Path | None = None) -> list[PublishedPoint]:
 
 
 def table_errors(points: Sequence[PublishedPoint]) -> list[TableErrors]:
-    """Median and worst error by file and unit, predicted points apart from fitted ones."""
-    groups: dict[tuple[str, str, bool], list[float]] = {}
+    """Median and worst error by file and unit; predicted points before fitted ones, never together."""
+    groups: dict[tuple[str, str], dict[bool, list[float]]] = {}
     for point in points:
         if point.error is not None:
-            groups.setdefault((point.file, point.unit, point.fitted), []).append(abs(point.error))
+            kinds = groups.setdefault((point.file, point.unit), {False: [], True: []})
+            kinds[point.fitted].append(abs(point.error))
     return [
         TableErrors(
             file=file,
@@ -124,7 +139,9 @@ def table_errors(points: Sequence[PublishedPoint]) -> list[TableErrors]:
             median_percent=statistics.median(errors),
             worst_percent=max(errors),
         )
-        for (file, unit, fitted), errors in groups.items()
+        for (file, unit), kinds in groups.items()
+        for fitted, errors in kinds.items()
+        if errors
     ]
 
 
@@ -144,7 +161,7 @@ def _answers(chosen: Sequence[Case]) -> Iterator[PublishedPoint]:
 
 def _point(case: Case, profile: Profile, found: Simulated, tables: set[str]) -> PublishedPoint:
     lab = case.figure(profile, found)
-    limited_by = limiter(profile, case, found)
+    limited_by = limit_of_answer(profile, case.settings, case.sender, found) or "CPU"
     fitted = _own_source(case, tables)
     return PublishedPoint(
         file=case.file,
@@ -158,18 +175,6 @@ def _point(case: Case, profile: Profile, found: Simulated, tables: set[str]) -> 
         fitted=_fitted(case, profile, found, limited_by, fitted),
         limited_by=limited_by,
     )
-
-
-def limiter(profile: Profile, case: Case, found: Simulated) -> str:
-    """What limits the simulated sender."""
-    if case.sender.injects:
-        return "CPU"
-    line_pps = line_rate_pps(case.sender.frame_bytes, profile.value("link_bits_per_s"))
-    if (found.pps or 0) >= LINE_SHARE * line_pps:
-        return "line rate"
-    waited = sum(counts["ring_wait_ps"] for counts in found.per_cpu)
-    elapsed = sum(counts["elapsed_ps"] for counts in found.per_cpu)
-    return "TX ring" if waited >= WAITS_SHARE * elapsed else "CPU"
 
 
 def _fitted(

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from labkit.experiment.published import PublishedPoint
 from labkit.experiment.published_cases import PAYLOAD_BYTES, SEGMENT_BYTES, SHORT
 from labkit.factors import Scalar
@@ -44,9 +46,11 @@ def unsimulated(simulated: Sequence[PublishedPoint], folder: Path | None = None)
     yield from _patch_costs(simulated)
     yield from _conclusions(simulated, folder)
     for peer in published_rows("gianfar_netperf", GianfarRow, folder):
-        setting: dict[str, Scalar] = {"coalescing": peer.coalescing, "run": peer.run}
+        limit = {"tcp_limit_output_bytes": peer.tcp_limit_output_bytes}
+        setting: dict[str, Scalar] = {"coalescing": peer.coalescing, "run": peer.run, **limit}
         for unit, value in (("CPU %", peer.cpu_remote_pct), ("us/KB", peer.sdem_remote_us_per_kb)):
-            yield _open("gianfar_netperf", {**setting, "side": "remote"}, f"remote {unit}", value, NO_PEER)
+            point = _open("gianfar_netperf", setting, f"remote {unit}", value, NO_PEER)
+            yield msgspec.structs.replace(point, table=f"image {peer.image}")
     for share in published_rows("perf_profile_netif_receive", ProfileShareRow, folder):
         yield _open(
             "perf_profile_netif_receive", {"symbol": share.symbol}, "%", share.share_pct, NO_FUNCTIONS

@@ -252,7 +252,7 @@ class _Run:
             count = len(self.results.rows)
             error.add_note(
                 f"sweep {self._sweep_id} is {state}: {count} trials are in {self._store.place}; "
-                "run(resume=True) measures what is missing"
+                "run(resume=True), or --resume, measures what is missing"
             )
 
 

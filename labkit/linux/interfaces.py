@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from labkit.errors import LabError
+from labkit.errors import LabError, WorkloadError
 from labkit.linux.queues import SYS
 
 
@@ -49,8 +49,10 @@ class HeldInterface:
 
     Raises
     ------
+    WorkloadError
+        There is no such interface.
     LabError
-        There is no such interface; later, from both properties, that it is gone.
+        Later, from both properties: it is gone.
     """
 
     def __init__(self, name: str, sys: Path = SYS) -> None:
@@ -58,29 +60,34 @@ class HeldInterface:
         try:
             self._ifindex = socket.if_nametoindex(name)
         except (OSError, ValueError) as absent:  # a name with a null character is a ValueError
-            raise LabError(f"{name}: no such interface in this namespace") from absent
+            raise WorkloadError(f"{name}: no such interface here; ip link lists them") from absent
         self._folder = self._inode(name)
 
     @property
     def name(self) -> str:
         """What it is called now."""
-        try:
-            name = socket.if_indextoname(self._ifindex)
-        except OSError:
-            name = ""
-        if not name or self._inode(name) != self._folder:
-            raise LabError(
-                f"{self._called}: no such interface any more (it was number {self._ifindex})",
-                errno=errno.ENODEV,
-            )
-        self._called = name
-        return name
+        seen = ""
+        while (name := self._name_of_number()) != seen:  # another one: renamed between the two looks
+            if self._inode(name) == self._folder:
+                self._called = name
+                return name
+            seen = name
+        raise LabError(
+            f"{self._called}: no such interface any more (it was number {self._ifindex})", errno=errno.ENODEV
+        )
 
     @property
     def ifindex(self) -> int:
         """Its number, as long as it is there."""
         _ = self.name
         return self._ifindex
+
+    def _name_of_number(self) -> str:
+        """Name that its number has now; empty when nothing has it."""
+        try:
+            return socket.if_indextoname(self._ifindex)
+        except OSError:
+            return ""
 
     def _inode(self, name: str) -> int | None:
         try:

@@ -13,6 +13,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.rtnl import tcmsg
 
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
+from labkit.linux.netlink_refusals import Refusal, error_of
 from labkit.units import ETHERNET_HEADER_BYTES
 
 QDISC_KINDS = ("noqueue", "pfifo", "bfifo", "tbf")
@@ -198,9 +199,7 @@ class Links:
             raise SettingRefusedError(f"{what}: the kernel has no room for such a number ({odd})") from odd
         except NetlinkError as refused:
             text = str(refused.args[1]) if len(refused.args) > 1 else str(refused)
-            raise SettingRefusedError(
-                f"{what}: refused by the kernel", errno=refused.code, kernel_text=text
-            ) from refused
+            raise error_of(what, Refusal(errno=refused.code, text=text), writing=True) from refused
 
 
 ROOT_PARENT = 0xFFFF_FFFF

@@ -55,7 +55,8 @@ def write_word(path: Path, word: str, what: str = "") -> None:
             raise CapabilityMissingError(f"{what}: not to be had here", errno=number) from refused
         if number in NOT_OURS:
             raise CapabilityMissingError(
-                f"{what}: may not be written; run as root", errno=number
+                f"{what}: may not be written; run as root, and where /sys and /proc are not read-only",
+                errno=number,
             ) from refused
         raise SettingRefusedError(f"{what}: {word!r} refused by the kernel", errno=number) from refused
 
@@ -67,7 +68,10 @@ def device_file(name: str, file: str, sys: Path = SYS) -> Path:
 
 def queue_files(name: str, direction: str, file: str, sys: Path = SYS) -> list[Path]:
     """`file` of each ``rx`` or ``tx`` queue that has it, in the order of the queues."""
-    folders = (sys / "class/net" / name / "queues").glob(f"{direction}-*")
+    try:
+        folders = list((sys / "class/net" / name / "queues").glob(f"{direction}-*"))
+    except FileNotFoundError:  # the device got another name between two steps of the search
+        return []
     ordered = sorted(folders, key=lambda folder: int(folder.name.rpartition("-")[2]))
     return [folder / file for folder in ordered if (folder / file).exists()]
 

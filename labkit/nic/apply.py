@@ -82,6 +82,10 @@ class SettingsHost:
         """Every setting in force; None where the driver does not report one."""
         return values_of(self._knobs, read_together)
 
+    def check(self, settings: Settings) -> None:
+        """Raise what `apply` would refuse before its first write; nothing is changed."""
+        self._changes(self._checked(settings))
+
     def apply(self, settings: Settings) -> dict[str, Scalar]:
         """Turn `settings`, keep the originals for `restore`, and read back everything in force.
 

@@ -111,7 +111,7 @@ def ethtool_knobs(ethtool: Ethtool, interface: Interface, facts: LinkResets | No
     LabError
         The device is gone.
     """
-    where = f"interface {interface.ifindex}"
+    where = interface.name
     groups = [
         KnobGroup(where=where, interface=interface, reader=reader, writer=writer, maxima=maxima)
         for reader, writer, maxima in (

@@ -195,7 +195,9 @@ class FileJournal(MemoryJournal):
             ) from refused
 
 
-def read_folder(folder: Path, alive: Callable[[Owner], bool]) -> tuple[list[FileJournal], list[JournalError]]:
+def read_folder(
+    folder: Path, alive: Callable[[Owner], bool]
+) -> tuple[list[FileJournal], dict[Path, JournalError]]:
     """Journals of dead processes, the youngest first, and what is wrong with files that are none.
 
     Raises
@@ -204,7 +206,7 @@ def read_folder(folder: Path, alive: Callable[[Owner], bool]) -> tuple[list[File
         Others than us and root may write in the folder.
     """
     found: list[FileJournal] = []
-    wrong: list[JournalError] = []
+    wrong: dict[Path, JournalError] = {}
     if folder.exists():
         check_folder(folder)
     for path in sorted(folder.glob("*.jsonl"), key=_age, reverse=True):
@@ -212,7 +214,7 @@ def read_folder(folder: Path, alive: Callable[[Owner], bool]) -> tuple[list[File
             header, entries = read_file(path)
         except JournalError as error:
             if path.exists():  # else its process has just put everything back
-                wrong.append(error)
+                wrong[path] = error
             continue
         if not alive(header.owner):
             found.append(FileJournal(folder, header.device, header.owner, entries=entries))

@@ -23,7 +23,7 @@ from labkit.linux.processes import Owner
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
-    """Which interface was changed; `hardware` is its permanent MAC or its place on a bus."""
+    """Which interface was changed; `hardware` is its MAC with its place on a bus, or its number."""
 
     netns_inode: int
     ifindex: int

@@ -19,6 +19,8 @@ class DeviceLock:
         Where locks live; made with mode 0700.
     netns_inode, ifindex : int
         Which device.
+    name : str
+        What it is called, for messages.
 
     Raises
     ------
@@ -28,7 +30,7 @@ class DeviceLock:
         The lock cannot be made.
     """
 
-    def __init__(self, folder: Path, netns_inode: int, ifindex: int) -> None:
+    def __init__(self, folder: Path, netns_inode: int, ifindex: int, name: str) -> None:
         path = folder / f"{netns_inode}-{ifindex}.lock"
         self._descriptor: int | None = None
         try:
@@ -48,7 +50,7 @@ class DeviceLock:
             holder = os.pread(descriptor, 32, 0).decode(errors="replace") or "not yet known"
             self.release()
             raise RigBusyError(
-                f"interface {ifindex}: another laboratory holds it (pid {holder}); close that one first"
+                f"{name}: another laboratory holds it (pid {holder}); close that one first"
             ) from busy
         except OSError as refused:
             self.release()

@@ -14,17 +14,28 @@ from labkit.nic.journal import Entry, Journal
 from labkit.nic.knob import Knob
 
 Outcome: TypeAlias = Literal[
-    "restored", "inexact", "unchanged", "foreign", "skipped", "refused", "gone", "busy", "forgotten"
+    "restored",
+    "inexact",
+    "unchanged",
+    "foreign",
+    "skipped",
+    "refused",
+    "gone",
+    "busy",
+    "forgotten",
+    "damaged",
 ]
 STUCK = frozenset({"refused", "gone", "busy"})
 """Outcomes that leave the entry in its journal."""
 
 
 class PutBack(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one journalled setting.
+    """What became of one journalled setting, or of a whole file that cannot be read.
 
     Attributes
     ----------
+    name : str
+        The setting; of a ``damaged`` file its path, and nobody knows what it held.
     found : Scalar
         Value before anything was put back.
     text : str

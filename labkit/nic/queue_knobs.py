@@ -46,8 +46,25 @@ class FilesKnob:
 
     def read(self) -> Scalar:
         """Value of all files; None where one of them is not there."""
+        paths = self._find()
+        value = self._read(paths)
+        if value is None and (now := self._find()) != paths:  # renamed between the two
+            return self._read(now)
+        return value
+
+    def write(self, value: Scalar) -> None:
+        """Write one value to all files, or one of each to its own."""
+        paths = self._find()
+        try:
+            self._write(paths, value)
+        except CapabilityMissingError:
+            if (now := self._find()) == paths:
+                raise
+            self._write(now, value)
+
+    def _read(self, paths: Sequence[Path]) -> Scalar:
         found: list[Scalar] = []
-        for path in self._find():
+        for path in paths:
             word = queues.read_word(path)
             if word is None:
                 return None
@@ -56,12 +73,10 @@ class FilesKnob:
             return None
         return found[0] if len(set(found)) == 1 else APART.join(str(value) for value in found)
 
-    def write(self, value: Scalar) -> None:
-        """Write one value to all files, or one of each to its own."""
+    def _write(self, paths: Sequence[Path], value: Scalar) -> None:
         parts: Sequence[Scalar] = (value,)
         if isinstance(value, str) and APART in value:
             parts = [int(part) if part.isdecimal() else part for part in value.split(APART)]
-        paths = self._find()
         if not paths:
             raise CapabilityMissingError(f"{self._what}: no queue has it now; leave it out")
         if len(parts) not in {1, len(paths)}:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from labkit.errors import JournalError, LabError, RigBusyError, WorkloadError, listed
+from labkit.errors import LabError, RigBusyError, WorkloadError, listed
 from labkit.nic.journal import Device, FileJournal, Owner, read_folder
 from labkit.nic.knob import Knob
 from labkit.nic.lock import DeviceLock
@@ -30,6 +30,8 @@ def recover(
 ) -> list[PutBack]:
     """Put every journalled setting of dead processes back, the youngest process first; harmless twice.
 
+    A file that is no journal is a result of its own, behind the others.
+
     A restart of the machine resets most settings by itself: then there is nothing to do.
 
     Parameters
@@ -46,13 +48,14 @@ def recover(
     Raises
     ------
     JournalError
-        A file that is no journal; whatever the others hold was put back first.
+        Others than us and root may write in the folder.
     """
     found, wrong = read_folder(folder, alive)
     results = [result for journal in found for result in _one(journal, locks, find)]
-    if wrong:
-        raise JournalError("; ".join(str(error) for error in wrong))
-    return results
+    return results + [
+        PutBack(name=str(path), original=None, found=None, outcome="damaged", text=str(error))
+        for path, error in wrong.items()
+    ]
 
 
 def forget(
@@ -119,7 +122,7 @@ def _check_gone(
 
 def _forgotten(journal: FileJournal, locks: Path) -> list[PutBack]:
     device = journal.device
-    with DeviceLock(locks, device.netns_inode, device.ifindex):
+    with DeviceLock(locks, device.netns_inode, device.ifindex, device.ifname):
         results = [
             PutBack(
                 name=entry.name,
@@ -138,7 +141,8 @@ def _one(journal: FileJournal, locks: Path, find: Callable[[Device], Present | N
     device = journal.device
     present = find(device)
     try:
-        with DeviceLock(locks, device.netns_inode, present.ifindex if present else device.ifindex):
+        ifindex = present.ifindex if present else device.ifindex
+        with DeviceLock(locks, device.netns_inode, ifindex, _name(device, present)):
             if not journal.path.exists():  # somebody else was faster
                 return []
             knobs = present.knobs if present else {}

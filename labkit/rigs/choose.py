@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from labkit.errors import WorkloadError
-from labkit.factors import Settings
+from labkit.factors import SETTING_NAMES, Settings
 from labkit.paths import data_dir
 from labkit.rigs.base import Rig
 from labkit.rigs.catalog import DEVICE_PREFIX, SIM_PREFIX, VETH, known_rigs
@@ -77,6 +77,8 @@ def simulated_rig(name: str, **parameters: Any) -> SimulatedRig:
 def _check_parameters(rig_name: str, given: Mapping[str, Any], known: list[str]) -> None:
     for parameter in given:
         if parameter not in known:
+            turned = rig_name.startswith((DEVICE_PREFIX, SIM_PREFIX)) and parameter in SETTING_NAMES
+            instead = f"; {parameter} is a setting: --set {parameter}=VALUE" if turned else ""
             raise WorkloadError(
-                f"rig '{rig_name}' has no parameter '{parameter}'; it takes {', '.join(known)}"
+                f"rig '{rig_name}' has no parameter '{parameter}'; it takes {', '.join(known)}{instead}"
             )

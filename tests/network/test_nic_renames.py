@@ -28,6 +28,7 @@ from tests.network.nic_host import (
     index_of,
     interfaces,
     journals,
+    leave_changed,
     needs_root,
     restore_all,
     set_link,
@@ -243,3 +244,20 @@ def test_held_interface_goes_by_its_number_and_is_gone_when_it_is_deleted() -> N
             ask()
         assert gone.value.errno == errno.ENODEV
     assert HeldInterface(NEW).ifindex == number
+
+
+@in_private_host
+def test_settings_come_back_to_their_device_and_not_to_another_of_its_mac(tmp_path: Path) -> None:
+    add_veth()
+    add_other_pair("twin")
+    with IPRoute() as ip:
+        (link,) = ip.get_links(index_of(ip, "twin"))
+    set_link(TX, address=link.get_attr("IFLA_ADDRESS"))
+    for name, other in (("twin", TX), (TX, "twin")):
+        leave_changed(name, tmp_path, {"mtu": 1400})
+        set_link(other, mtu=1400)
+        with DeviceRig(other, state=tmp_path) as rig:
+            assert rig.notes == ()
+        assert restore_all(tmp_path) == [f"{name}: mtu put back to 1500"]
+        assert (written(name)[0], written(other)[0]) == ("1500", "1400")
+        set_link(other, mtu=1500)

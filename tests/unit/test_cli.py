@@ -543,8 +543,15 @@ def test_published_compares_points(labkit: Run, monkeypatch: pytest.MonkeyPatch)
     said = labkit("published", "--check")[1]
     assert "image 2: a saving" in said
     assert "no mechanism" in said
-    summary = [line.split() for line in said.splitlines() if line.startswith("one ")]
-    assert summary == [["one", "pps", "no", "1", "1", "1"], ["one", "pps", "yes", "1", "3", "3"]]
+    lines = [line.split() for line in said.splitlines()]
+    assert ["a", "tx_ring", "64", "pps", "100.000", "99.000", "-1.00", "predicted"] in lines
+    assert ["tx_ring", "64", "pps", "100.000", "no", "answer"] in lines
+    assert " no answer for 1: no mechanism" in said
+    summary = [line for line in lines if line[:2] == ["one", "pps"]]
+    assert summary == [
+        ["one", "pps", "predicted", "1", "1.00", "1.00"],
+        ["one", "pps", "fitted", "1", "3.00", "3.00"],
+    ]
     assert "image 2" not in labkit("published", "one", "--check")[1]
     code, _, error = labkit("published", "gianfar", "--check")
     assert code == 2

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import socket
 from pathlib import Path
 
 import pytest
 
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
-from labkit.linux.interfaces import NamedInterface
-from labkit.linux.queues import cpus_of_mask, mask_of_cpus, read_word, write_word
+from labkit.linux.interfaces import HeldInterface, NamedInterface
+from labkit.linux.queues import cpus_of_mask, mask_of_cpus, queue_files, read_word, write_word
 from labkit.nic.knob import values_of
 from labkit.nic.queue_knobs import FilesKnob, queue_knobs
 from labkit.nic.sysctl_knobs import sysctl_knobs
@@ -170,3 +171,42 @@ def test_queue_that_comes_later_is_written_and_one_that_went_is_not(tmp_path: Pa
     assert knob.read() is None
     with pytest.raises(CapabilityMissingError, match="no queue has it now"):
         knob.write("0")
+
+
+def test_files_are_looked_for_again_where_the_device_got_another_name_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "now").write_text("7\n")
+    names = iter(["before", "now", "before", "now"])
+    knob = FilesKnob("gro_flush_timeout_ns", lambda: [tmp_path / next(names)], "number")
+    assert knob.read() == 7
+    knob.write(8)
+    assert read_word(tmp_path / "now") == "8"
+
+
+def test_file_that_is_gone_for_good_is_not_looked_for_twice(tmp_path: Path) -> None:
+    knob = FilesKnob("threaded", [tmp_path / "gone"], "truth")
+    assert knob.read() is None
+    with pytest.raises(CapabilityMissingError, match="not to be had here"):
+        knob.write(True)
+
+
+def test_queues_of_a_device_that_is_renamed_in_the_search_are_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def vanish(*_: object) -> None:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(Path, "glob", vanish)
+    assert queue_files("eth7", "tx", "xps_cpus", tmp_path) == []
+
+
+def test_interface_renamed_between_two_looks_is_not_taken_for_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "class/net/before"
+    folder.mkdir(parents=True)
+    names = iter(["before", "now"])
+    monkeypatch.setattr(socket, "if_nametoindex", lambda _: 7)
+    monkeypatch.setattr(socket, "if_indextoname", lambda _: next(names))
+    held = HeldInterface("before", tmp_path)
+    folder.rename(folder.with_name("now"))
+    assert held.name == "now"

@@ -13,6 +13,7 @@ import pytest
 import labkit as lk
 from labkit.analysis.pivot import table
 from labkit.errors import WorkloadError
+from labkit.experiment.published import PublishedPoint
 from labkit.factors import SETTING_NAMES, WORKLOAD_FACTORS
 from labkit.plots.labels import TITLES, level_text, title, value_text
 from labkit.records import Gap
@@ -151,6 +152,48 @@ def test_pair_shows_both_tables_on_one_scale_and_the_error_of_each_cell() -> Non
     assert right["zmid"] == 0
     words = [note["text"] for note in figure["layout"]["annotations"]]
     assert words == ["published", "lab", "gap", "error of lab (%)", "gap"]
+
+
+def published(file: str, table: str, error: float | None, **more: Any) -> PublishedPoint:
+    lab = None if error is None else 100 + error
+    setting = {"tx_ring": 512}
+    return PublishedPoint(
+        file=file, table=table, setting=setting, unit="pps", published=100.0, lab=lab, error=error, **more
+    )
+
+
+def test_published_figures_show_how_far_off_the_lab_is_and_what_was_fitted() -> None:
+    points = [
+        published("one", "a", -2.0),
+        published("one", "b", 0.5, fitted=True),
+        published("two", "c", 0.0),
+        published("two", "c", None, reason="no such machine"),
+    ]
+    figure = drawn(lk.published_plot(points))
+    predicted, fitted = figure["data"]
+    assert (predicted["name"], fitted["name"]) == ("predicted", "fitted")
+    assert (predicted["x"], fitted["x"]) == ([2.0, 0.001], [0.5])  # a logarithmic axis has no zero
+    assert [round(y) for y in predicted["y"]] == [0, 1]
+    assert predicted["y"][0] < fitted["y"][0] < 0.5
+    assert predicted["marker"]["symbol"] != fitted["marker"]["symbol"]
+    assert predicted["customdata"][0].startswith(
+        "a: tx_ring 512<br>published 100 pps, lab 98<br>error -2.000 %"
+    )
+    *names, note = figure["layout"]["annotations"]
+    assert [name["text"] for name in names] == ["one", "two"]
+    assert (note["text"], note["hovertext"]) == ("1 no answer", "no such machine")
+    assert note["y"] == names[1]["y"]
+
+
+def test_published_figures_of_one_file_get_a_row_a_table_and_of_one_table_a_row_a_setting() -> None:
+    def rows(points: list[PublishedPoint]) -> list[str]:
+        return [note["text"] for note in drawn(lk.published_plot(points))["layout"].get("annotations", [])]
+
+    same_file = [published("one", "a", -2.0), published("one", "b", 0.5)]
+    assert rows(same_file) == ["a", "b"]
+    assert rows(same_file[:1]) == ["tx_ring 512"]
+    assert drawn(lk.published_plot(same_file))["data"][1]["x"] == []
+    assert rows([]) == []
 
 
 def test_third_factor_is_not_averaged_away() -> None:

@@ -192,8 +192,19 @@ def test_what_stays_unexplained_has_its_numbers() -> None:
     assert flush.hypotheses["bypass-only"] == pytest.approx(flush.published, rel=0.015)
     assert found["HARD_TX_LOCK"].lab - found["HARD_TX_LOCK"].published == pytest.approx(8, abs=1)
     assert found["v1-followup"].published == pytest.approx(9.35, abs=0.01)
-    assert "4110 ns" in found["image 2"].about
-    assert "with 'bypass-only' 1360" in flush.as_text()
+    assert "4110 ns" in found["image 2"].as_text()
+    assert found["image 2"].lab in [each.lab for each in POINTS if each.table == "image 1"]
+
+
+def test_each_hypothesis_says_what_it_predicts() -> None:
+    found = {each.name: each for each in unexplained(POINTS)}
+    assert "if 'bypass-only', lab 1 360 465 (+1.1 %)" in found["qdisc path with flush 8"].as_text()
+    assert found["qdisc path with flush 8"].without_effect == []
+    for name in ("HARD_TX_LOCK", "1 to 2 CPUs"):
+        assert found[name].without_effect == list(HYPOTHESES)
+        assert "no difference with 'locked-stall', " in found[name].as_text()
+    assert found["v1-followup"].hypotheses == {"no HARD_TX_LOCK": pytest.approx(7.03, abs=0.01)}
+    assert [line for each in found.values() for line in each.as_text().splitlines() if len(line) > 100] == []
 
 
 def test_hypotheses_are_off_unless_asked_for() -> None:
@@ -209,7 +220,9 @@ def test_sums_of_the_threads_are_worked_out() -> None:
 
 
 def test_summary_keeps_predicted_apart_from_fitted() -> None:
-    groups = {(each.file, each.unit, each.fitted): each for each in table_errors(POINTS)}
+    found = table_errors(POINTS)
+    groups = {(each.file, each.unit, each.fitted): each for each in found}
+    assert [each.fitted for each in found if each.file == "ab_ndo_xmit_flush"] == [False, True]
     assert groups["ixgbe_ring_coalesce", "pps", False].points == 7
     assert groups["ixgbe_ring_coalesce", "pps", True].points == 29
     assert sum(each.points for each in groups.values()) == len(

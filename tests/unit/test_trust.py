@@ -9,6 +9,7 @@ import pytest
 
 from labkit.agent.install import sudoers_line
 from labkit.agent.trust import loaded_code, open_to_others, refuse_open_code
+from labkit.cli.app import main
 from labkit.errors import CapabilityMissingError
 
 
@@ -39,6 +40,13 @@ def test_file_that_others_can_write_is_refused_in_a_folder_of_ones_own(tmp_path:
 def test_everything_that_runs_is_looked_at() -> None:
     code = loaded_code()
     assert {Path(pytest.__file__).resolve(), Path(stat.__file__).resolve()} <= set(code)
+
+
+def test_preview_refuses_a_user_that_sudo_reads_as_many(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["install-agent", "--user", "ALL", "--dry-run"])
+    assert ended.value.code == 2
+    assert "there is no user 'ALL' here" in capsys.readouterr().err
 
 
 def test_rule_names_one_user_and_every_word_of_the_command() -> None:
