@@ -159,7 +159,7 @@ class SimulatedRig(OpenRig):
         asked = Asked(
             rig=self.info.name,
             engine=sender.engine,
-            sink=catalog.SIM_SINK,
+            sink="stack" if sender.injects or sender.engine == "receive" else catalog.SIM_SINK,
             frame_bytes=sender.frame_bytes,
             batch=sender.batch,
             duration_s=duration_s,

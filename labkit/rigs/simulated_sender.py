@@ -126,10 +126,10 @@ def _gap_ns(workload: Workload, profile: Profile, cpus: int) -> float:
         raise WorkloadError(
             f"a frame every {gap_ns / NS_PER_S:g} s: the simulation takes one a second of each CPU or more"
         )
-    if workload.engine == "receive" and not gap_ns:
-        bits = 8 * wire_bytes(workload.flow.frame_bytes)
-        return cpus * bits / profile.value("link_bits_per_s") * NS_PER_S
-    return gap_ns
+    if workload.engine != "receive":
+        return gap_ns
+    bits = 8 * wire_bytes(workload.flow.frame_bytes)
+    return max(gap_ns, cpus * bits / profile.value("link_bits_per_s") * NS_PER_S)  # the wire carries no more
 
 
 def _check_pktgen(sender: Sender) -> None:

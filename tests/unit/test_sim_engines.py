@@ -207,6 +207,8 @@ def test_receiver_counts_what_it_misses_against_what_was_offered() -> None:
     assert flood.peer_dropped
     assert flood.pps == pytest.approx(25e9 / (8 * wire_bytes(60)), rel=0.001)
     assert told(flood)["receive"]["latency_ns"]["p50"] > told(calm)["receive"]["latency_ns"]["p50"]
+    beyond = run("sim:generic-25g", engine="receive", rate_pps=1e18)
+    assert (beyond.pps, beyond.marks, beyond.sink) == (flood.pps, ["rate-missed"], "stack")
     few = run("sim:generic-25g", length={"count": 1000}, engine="receive", rate_pps=1e6)
     assert few.engine_sent == pytest.approx(1000, abs=20)
 
