@@ -91,7 +91,7 @@ def limit_of(
     wire_ns = NS_PER_S / line_rate_pps(sender.frame_bytes, profile.value("link_bits_per_s"))
     if sender.engine == "receive":
         return "CPU" if waits[WAITS["idle_ps"]] < WAITING_SHARE else "arrivals"
-    if wire_ns >= LINE_RATE_SHARE * total / sender.cpus:
+    if not sender.injects and wire_ns >= LINE_RATE_SHARE * total / sender.cpus:
         return "line rate"
     if waits[WAITS["pacing_wait_ps"]] > WAITING_SHARE:
         return "pacing"

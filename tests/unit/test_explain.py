@@ -171,6 +171,14 @@ def test_budget_of_every_engine_closes_without_a_rest(name: str, workload: dict[
     assert told.unexplained_ns == pytest.approx(0, abs=1)
 
 
+def test_frames_that_never_meet_the_wire_are_not_limited_by_it() -> None:
+    injected = lk.explain(sim_trial({}, "sim:pktgen-receive", xmit_mode="netif_receive", batch=1024))
+    assert injected.ns_per_packet is not None
+    assert injected.link_ns is not None
+    assert injected.ns_per_packet < injected.link_ns
+    assert injected.limited_by == "CPU"
+
+
 def test_a_what_if_machine_says_that_nobody_measured_it() -> None:
     assumed = msgspec.structs.replace(ixgbe(), what_if=True)
     told = explain(sim_trial({"tx_ring": 512, "rx_usecs": 30}), profile=assumed)
