@@ -21,7 +21,9 @@ CLONE_NEWUSER = 0x1000_0000
 CLONE_NEWNET = 0x4000_0000
 MS_REC = 0x4000
 MS_PRIVATE = 1 << 18
-MNT_DETACH = 2
+# <linux/mount.h>, <asm-generic/unistd.h>
+FSOPEN, FSCONFIG, FSMOUNT = 430, 431, 432
+FSOPEN_CLOEXEC, FSCONFIG_CMD_CREATE, FSMOUNT_CLOEXEC = 1, 6, 1
 
 _NO_ROOM, _NO_RIGHT = frozenset({errno.ENOSPC}), frozenset({errno.EPERM, errno.EACCES})
 SWITCHES: Final = (
@@ -172,20 +174,29 @@ def mount_sysfs() -> None:
 def sysfs_of(network: int) -> Path:
     """Root of a sysfs that shows the devices of `network`.
 
-    It is mounted nowhere: a descriptor keeps it as long as the process lives.
+    It is mounted nowhere, so that nobody else sees it: a descriptor keeps it as long as the process lives.
 
     Raises
     ------
     OSError
-        A container forbids the mount.
+        A container forbids the mount, or the kernel is older than Linux 5.2.
     """
     with inside(network):
-        mount_sysfs()
-    descriptor = os.open("/sys", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    # a mount on top of it would catch the ".." of its symbolic links
-    if _libc.umount2(b"/sys", MNT_DETACH) != 0:
-        raise _last_error("/sys")
+        context = _call(FSOPEN, b"sysfs", FSOPEN_CLOEXEC)
+        try:
+            _call(FSCONFIG, context, FSCONFIG_CMD_CREATE, None, None, 0)
+            descriptor = _call(FSMOUNT, context, FSMOUNT_CLOEXEC, 0)
+        finally:
+            os.close(context)
     return Path(f"/proc/self/fd/{descriptor}")
+
+
+def _call(number: int, *arguments: bytes | int | None) -> int:
+    """Make a system call that libc has no function for before glibc 2.36."""
+    result = int(_libc.syscall(ctypes.c_long(number), *arguments))
+    if result < 0:
+        raise _last_error()
+    return result
 
 
 def _mount_private(proc: Path = Path("/proc")) -> None:
