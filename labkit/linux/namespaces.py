@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from labkit.errors import CapabilityMissingError
+from labkit.errors import CapabilityMissingError, LabError, WorkloadError
 
 # <linux/sched.h>, <sys/mount.h>; Python offers them from 3.12 only
 CLONE_NEWNS = 0x0002_0000
@@ -34,6 +34,9 @@ SWITCHES: Final = (
     ("kernel/apparmor_restrict_unprivileged_userns", "1", "0", _NO_RIGHT),
 )
 """Below /proc/sys: file, the value that forbids namespaces, one that allows them, and errnos of refusals."""
+
+NAMED: Final = Path("/run/netns")
+"""Where `ip netns` keeps network namespaces by their names."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -134,12 +137,49 @@ def current_network() -> int:
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
+def named_network(name: str, named: Path = NAMED) -> int:
+    """Descriptor of the network namespace that `ip netns` calls `name`, which can be entered.
+
+    Raises
+    ------
+    WorkloadError
+        There is none of that name.
+    CapabilityMissingError
+        It may not be entered.
+    """
+    path, network = named / name, None
+    try:
+        network = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with inside(network):
+            return network
+    except OSError as refused:
+        if network is not None:
+            os.close(network)
+        raise _not_entered(path, refused.errno) from refused
+
+
+def _not_entered(path: Path, number: int | None) -> LabError:
+    if number in _NO_RIGHT:
+        return CapabilityMissingError(
+            f"{path}: entering a network namespace needs CAP_SYS_ADMIN, here and in it; work as root, "
+            "outside of a container",
+            errno=number,
+        )
+    if number == errno.EINVAL:
+        return WorkloadError(
+            f"{path}: a file that holds no network namespace here: it was made in another mount namespace, "
+            "or what it held is unmounted; `ip netns delete` and `ip netns add` make it anew",
+            errno=number,
+        )
+    return WorkloadError(f"{path}: no such network namespace; `ip netns list` lists them", errno=number)
+
+
 def network_inode() -> int:
     """Number of this thread's network namespace: interface numbers mean something within it only."""
     return os.stat("/proc/thread-self/ns/net").st_ino
 
 
-def network_lives(inode: int, proc: Path = Path("/proc"), named: Path = Path("/run/netns")) -> bool:
+def network_lives(inode: int, proc: Path = Path("/proc"), named: Path = NAMED) -> bool:
     """Whether a process is in the network namespace of that number, or `ip netns` holds it by a name."""
     for file in (*proc.glob("[0-9]*/ns/net"), *named.glob("*")):
         with contextlib.suppress(OSError):  # a process that has just ended
@@ -154,9 +194,11 @@ def inside(network: int) -> Iterator[None]:
     before = current_network()
     try:
         _setns(network)
-        yield
+        try:
+            yield
+        finally:
+            _setns(before)
     finally:
-        _setns(before)
         os.close(before)
 
 
