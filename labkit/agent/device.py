@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from labkit.agent.interrupts import DeviceInterrupts
+from labkit.agent.port import Port
 from labkit.agent.protocol import Opened, Reading
 from labkit.drivers.choose import facts_of
 from labkit.errors import CapabilityMissingError, JournalError, LabError, WorkloadError
@@ -60,7 +61,7 @@ class DeviceHost:
     name : str
         The interface, in this process's network namespace.
     port : str or None
-        A second interface that the frames arrive at.
+        A second interface that the frames arrive at (`Port`).
     i_know : str or None
         Repeats `name` where something depends on it.
     look_only : bool
@@ -77,7 +78,9 @@ class DeviceHost:
     JournalError
         There is no place for lock or journal.
     WorkloadError
-        No such interface, or the port is the interface itself.
+        No such interface or port, or the port is the interface itself.
+    CapabilityMissingError
+        The port's namespace may not be entered.
     """
 
     def __init__(
@@ -90,11 +93,11 @@ class DeviceHost:
         ssh_connection: str | None,
         folders: StateFolders,
     ) -> None:
-        if port == name:
-            raise WorkloadError(f"{name}: frames do not arrive at their sender; name another port")
         self._links, self._stats, self._ethtool = Links(), LinkStats(), Ethtool()
         self._device = HeldInterface(name)
-        self._port = None if port is None else HeldInterface(port)
+        self._port = None if port is None else Port(port)
+        if self._port is not None and self._port.is_interface(network_inode(), self._device.ifindex):
+            raise WorkloadError(f"{port}: frames do not arrive at their sender; name another port")
         check_interface(management_facts(name, ssh_connection=ssh_connection), i_know=i_know)
         self.privilege: Privilege = "sudo" if "SUDO_UID" in os.environ else "root"
         device = device_of(self._links, self._ethtool, name)
@@ -127,12 +130,12 @@ class DeviceHost:
 
     def look(self, sink: str) -> Opened:
         """State of the device, and of the port where frames arrive."""
-        peer = self._links.facts(self._port.name) if sink == PORT and self._port else None
+        port = self._port_of(sink)
         return Opened(
             privilege=self.privilege,
             link=self.link(sink),
-            peer=peer,
-            peer_counters=sorted(self._stats.read(peer.ifindex)) if peer else [],
+            peer=port.facts() if port else None,
+            peer_counters=sorted(port.counters()) if port else [],
             settings=self._settings.current(),
             driver=self._driver,
             interrupts=len(self._interrupts.turnable()) or None,
@@ -145,7 +148,8 @@ class DeviceHost:
 
     def counter(self, sink: str) -> tuple[str, str, str | None]:
         """The device's tx_packets, and the port."""
-        return self._device.name, "tx_packets", self._port.name if sink == PORT and self._port else None
+        port = self._port_of(sink)
+        return self._device.name, "tx_packets", port.name if port else None
 
     def ifindex(self, sink: str) -> int:  # noqa: ARG002 - one device, whatever the sink
         """Interface number of the device."""
@@ -153,12 +157,13 @@ class DeviceHost:
 
     def read(self, sink: str) -> Reading:
         """Raw counters now."""
+        port = self._port_of(sink)
         qdisc = self._links.qdisc_counts(self._device.name)
         device, peer = self.read_links(sink)
         return Reading(
             device=device,
             peer=peer,
-            peer_queue_dropped=self._port_dropped(peer) if sink == PORT else None,
+            peer_queue_dropped=port.dropped(peer) if port else None,
             qdisc_dropped=qdisc.dropped,
             qdisc_queued=qdisc.queued,
             softnet_dropped=softnet_dropped(),
@@ -168,10 +173,8 @@ class DeviceHost:
 
     def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:
         """Counters of the device and of the port."""
-        device = self._stats.read(self._device.ifindex)
-        if sink != PORT or self._port is None:
-            return device, {}
-        return device, self._stats.read(self._port.ifindex)
+        port = self._port_of(sink)
+        return self._stats.read(self._device.ifindex), port.counters() if port else {}
 
     def empty_queue(self, sink: str) -> bool:  # noqa: ARG002 - the qdisc is the host's
         """Leave the host's qdisc alone."""
@@ -206,8 +209,9 @@ class DeviceHost:
             self._lock.release()
             if self._shared is not None:
                 self._shared.release()
-            for closable in (self._links, self._stats, self._ethtool):
-                closable.close()
+            for closable in (self._links, self._stats, self._ethtool, self._port):
+                if closable is not None:
+                    closable.close()
 
     def _standard_statistics(self) -> dict[str, int]:
         """Counters that mean the same in every driver; not asked again of a driver that has none."""
@@ -235,12 +239,8 @@ class DeviceHost:
         absent = [name for name in settings if name not in self._knobs]
         ask_for_absent(self._ethtool, self._device.name, self._device.ifindex, absent)
 
-    def _port_dropped(self, peer: Mapping[str, int]) -> int | None:
-        """What the port lost for want of a buffer: veth's receive queues say it themselves."""
-        if self._port is None:
-            return None
-        drops = [n for name, n in driver_statistics(self._port.name) if _is_veth_queue_drop(name)]
-        return sum(drops) if drops else peer.get("rx_missed_errors")
+    def _port_of(self, sink: str) -> Port | None:
+        return self._port if sink == PORT else None
 
 
 def device_knobs(links: Links, ethtool: Ethtool, interface: Interface) -> dict[str, Knob]:
@@ -284,7 +284,3 @@ def device_of(links: Links, ethtool: Ethtool, name: str) -> Device:
 
 def _turned(journal: FileJournal, names: Collection[str]) -> bool:
     return any(entry.name in names for entry in journal.entries())
-
-
-def _is_veth_queue_drop(name: str) -> bool:
-    return name.startswith("rx_queue_") and name.endswith("_drops")

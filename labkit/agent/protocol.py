@@ -51,7 +51,7 @@ class OpenDevice(Message, frozen=True, kw_only=True):
     Attributes
     ----------
     port : str or None
-        A second interface that frames arrive at.
+        A second interface that frames arrive at, behind the name of its network namespace: ``peer/eth9``.
     i_know : str or None
         The interface's name once more, where something depends on it.
     look_only : bool

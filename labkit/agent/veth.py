@@ -15,7 +15,7 @@ from labkit.linux import namespaces
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.interfaces import NamedInterface
 from labkit.linux.link_stats import LinkStats
-from labkit.linux.links import LinkFacts, Links, QdiscCounts, driver_statistics, switch_ipv6_off
+from labkit.linux.links import LinkFacts, Links, QdiscCounts, switch_ipv6_off, veth_queue_drops
 from labkit.linux.machine import softnet_dropped
 from labkit.nic.apply import SettingsHost
 from labkit.nic.ethtool_knobs import ethtool_knobs
@@ -153,9 +153,7 @@ class VethHost:
         peer_queue_dropped = None
         if device == SENDER:
             with namespaces.inside(self._peer_network):
-                queues = driver_statistics(PEER)
-            drops = [n for name, n in queues if name.startswith("rx_queue_") and name.endswith("_drops")]
-            peer_queue_dropped = sum(drops) if drops else None
+                peer_queue_dropped = veth_queue_drops(PEER)
             peer = self._peer_stats.read(self._indices[PEER])
         return Reading(
             device=self._stats.read(self._indices[device]),

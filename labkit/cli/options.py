@@ -60,7 +60,11 @@ rig_parameters: Callable[[Command], Command] = together(
     click.option("--qdisc-limit", type=int, help="Its limit: packets (pfifo) or bytes (bfifo, tbf)."),
     click.option("--qdisc-rate-bps", type=int, help="Rate of tbf in bits per second."),
     click.option("--peer-carrier/--no-peer-carrier", default=None, help="Carrier at the peer."),
-    click.option("--port", metavar="IFNAME", help="nic: the second interface, where frames arrive."),
+    click.option(
+        "--port",
+        metavar="IFNAME",
+        help="nic: the second interface, where frames arrive; NAMESPACE/IFNAME in one of `ip netns`.",
+    ),
     click.option("--i-know", metavar="NAME", help="nic: its name again, though something depends on it."),
     click.option("--fault", "faults", multiple=True, metavar="NAME=VALUE", help="sim: see lk.Faults."),
     click.option("--sim-seed", type=int, help="sim: seed of everything random.  [default: 1]"),

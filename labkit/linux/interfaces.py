@@ -44,23 +44,26 @@ class HeldInterface:
     ----------
     name : str
         What it is called now.
-    sys : Path
+    sys : Path or None
         sysfs of this namespace; where it does not show the interface, the number alone has to do.
+    namespace : str or None
+        What `ip netns` calls this namespace, where the thread is there only to look.
 
     Raises
     ------
     WorkloadError
         There is no such interface.
     LabError
-        Later, from both properties: it is gone.
+        Later, from all properties: it is gone.
     """
 
-    def __init__(self, name: str, sys: Path = SYS) -> None:
-        self._called, self._sys = name, sys
+    def __init__(self, name: str, sys: Path | None = SYS, namespace: str | None = None) -> None:
+        self._called, self._sys, self._namespace = name, sys, namespace
         try:
             self._ifindex = socket.if_nametoindex(name)
         except (OSError, ValueError) as absent:  # a name with a null character is a ValueError
-            raise WorkloadError(f"{name}: no such interface here; ip link lists them") from absent
+            lists = "ip link" if namespace is None else f"ip -n {namespace} link"
+            raise WorkloadError(f"{self._full(name)}: no such interface here; {lists} lists them") from absent
         self._folder = self._inode(name)
 
     @property
@@ -73,14 +76,23 @@ class HeldInterface:
                 return name
             seen = name
         raise LabError(
-            f"{self._called}: no such interface any more (it was number {self._ifindex})", errno=errno.ENODEV
+            f"{self._full(self._called)}: no such interface any more (it was number {self._ifindex})",
+            errno=errno.ENODEV,
         )
+
+    @property
+    def full_name(self) -> str:
+        """What it is called now, behind the namespace's name."""
+        return self._full(self.name)
 
     @property
     def ifindex(self) -> int:
         """Its number, as long as it is there."""
         _ = self.name
         return self._ifindex
+
+    def _full(self, name: str) -> str:
+        return name if self._namespace is None else f"{self._namespace}/{name}"
 
     def _name_of_number(self) -> str:
         """Name that its number has now; empty when nothing has it."""
@@ -90,6 +102,8 @@ class HeldInterface:
             return ""
 
     def _inode(self, name: str) -> int | None:
+        if self._sys is None:
+            return None
         try:
             return (self._sys / "class/net" / name).stat().st_ino
         except OSError:

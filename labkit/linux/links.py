@@ -220,6 +220,14 @@ def driver_statistics(name: str) -> list[tuple[str, int]]:
         device.close()
 
 
+def veth_queue_drops(name: str) -> int | None:
+    """Frames that the receive queues of a veth had no room for; None for any other device."""
+    drops = [
+        n for each, n in driver_statistics(name) if each.startswith("rx_queue_") and each.endswith("_drops")
+    ]
+    return sum(drops) if drops else None
+
+
 def switch_ipv6_off(proc: Path = Path("/proc")) -> bool:
     """Keep every link of this thread's namespace, to come or there, free of autoconfiguration's frames.
 

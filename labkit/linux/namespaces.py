@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from labkit.errors import CapabilityMissingError
+from labkit.errors import CapabilityMissingError, LabError, WorkloadError
 
 # <linux/sched.h>, <sys/mount.h>; Python offers them from 3.12 only
 CLONE_NEWNS = 0x0002_0000
@@ -21,7 +21,9 @@ CLONE_NEWUSER = 0x1000_0000
 CLONE_NEWNET = 0x4000_0000
 MS_REC = 0x4000
 MS_PRIVATE = 1 << 18
-MNT_DETACH = 2
+# <linux/mount.h>, <asm-generic/unistd.h>
+FSOPEN, FSCONFIG, FSMOUNT = 430, 431, 432
+FSOPEN_CLOEXEC, FSCONFIG_CMD_CREATE, FSMOUNT_CLOEXEC = 1, 6, 1
 
 _NO_ROOM, _NO_RIGHT = frozenset({errno.ENOSPC}), frozenset({errno.EPERM, errno.EACCES})
 SWITCHES: Final = (
@@ -32,6 +34,9 @@ SWITCHES: Final = (
     ("kernel/apparmor_restrict_unprivileged_userns", "1", "0", _NO_RIGHT),
 )
 """Below /proc/sys: file, the value that forbids namespaces, one that allows them, and errnos of refusals."""
+
+NAMED: Final = Path("/run/netns")
+"""Where `ip netns` keeps network namespaces by their names."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -132,12 +137,49 @@ def current_network() -> int:
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
+def named_network(name: str, named: Path = NAMED) -> int:
+    """Descriptor of the network namespace that `ip netns` calls `name`, which can be entered.
+
+    Raises
+    ------
+    WorkloadError
+        There is none of that name.
+    CapabilityMissingError
+        It may not be entered.
+    """
+    path, network = named / name, None
+    try:
+        network = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with inside(network):
+            return network
+    except OSError as refused:
+        if network is not None:
+            os.close(network)
+        raise _not_entered(path, refused.errno) from refused
+
+
+def _not_entered(path: Path, number: int | None) -> LabError:
+    if number in _NO_RIGHT:
+        return CapabilityMissingError(
+            f"{path}: entering a network namespace needs CAP_SYS_ADMIN, here and in it; work as root, "
+            "outside of a container",
+            errno=number,
+        )
+    if number == errno.EINVAL:
+        return WorkloadError(
+            f"{path}: a file that holds no network namespace here: it was made in another mount namespace, "
+            "or what it held is unmounted; `ip netns delete` and `ip netns add` make it anew",
+            errno=number,
+        )
+    return WorkloadError(f"{path}: no such network namespace; `ip netns list` lists them", errno=number)
+
+
 def network_inode() -> int:
     """Number of this thread's network namespace: interface numbers mean something within it only."""
     return os.stat("/proc/thread-self/ns/net").st_ino
 
 
-def network_lives(inode: int, proc: Path = Path("/proc"), named: Path = Path("/run/netns")) -> bool:
+def network_lives(inode: int, proc: Path = Path("/proc"), named: Path = NAMED) -> bool:
     """Whether a process is in the network namespace of that number, or `ip netns` holds it by a name."""
     for file in (*proc.glob("[0-9]*/ns/net"), *named.glob("*")):
         with contextlib.suppress(OSError):  # a process that has just ended
@@ -152,9 +194,11 @@ def inside(network: int) -> Iterator[None]:
     before = current_network()
     try:
         _setns(network)
-        yield
+        try:
+            yield
+        finally:
+            _setns(before)
     finally:
-        _setns(before)
         os.close(before)
 
 
@@ -172,20 +216,29 @@ def mount_sysfs() -> None:
 def sysfs_of(network: int) -> Path:
     """Root of a sysfs that shows the devices of `network`.
 
-    It is mounted nowhere: a descriptor keeps it as long as the process lives.
+    It is mounted nowhere, so that nobody else sees it: a descriptor keeps it as long as the process lives.
 
     Raises
     ------
     OSError
-        A container forbids the mount.
+        A container forbids the mount, or the kernel is older than Linux 5.2.
     """
     with inside(network):
-        mount_sysfs()
-    descriptor = os.open("/sys", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    # a mount on top of it would catch the ".." of its symbolic links
-    if _libc.umount2(b"/sys", MNT_DETACH) != 0:
-        raise _last_error("/sys")
+        context = _call(FSOPEN, b"sysfs", FSOPEN_CLOEXEC)
+        try:
+            _call(FSCONFIG, context, FSCONFIG_CMD_CREATE, None, None, 0)
+            descriptor = _call(FSMOUNT, context, FSMOUNT_CLOEXEC, 0)
+        finally:
+            os.close(context)
     return Path(f"/proc/self/fd/{descriptor}")
+
+
+def _call(number: int, *arguments: bytes | int | None) -> int:
+    """Make a system call that libc has no function for before glibc 2.36."""
+    result = int(_libc.syscall(ctypes.c_long(number), *arguments))
+    if result < 0:
+        raise _last_error()
+    return result
 
 
 def _mount_private(proc: Path = Path("/proc")) -> None:

@@ -109,6 +109,8 @@ def read_file(path: Path) -> tuple[Header, dict[int, Entry]]:
     JournalError
         It is no journal, or cannot be read.
     """
+    if path.exists() and not path.is_file():  # reading a pipe would wait for ever
+        raise JournalError(f"{path} is damaged (it is no file); look what it is, then remove it")
     try:
         *whole, _ = path.read_bytes().split(b"\n")
     except OSError as refused:

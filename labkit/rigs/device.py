@@ -35,7 +35,8 @@ class DeviceRig(AgentRig):
     name : str
         The interface.
     port : str or None
-        A second interface where the frames arrive; without one nothing counts behind the wire.
+        A second interface where the frames arrive; without one nothing counts behind the wire. ``peer/eth9``
+        is one in the network namespace that `ip netns` calls ``peer``.
     i_know : str or None
         Repeats `name` where something depends on the interface; nothing else overrides the guard.
     look_only : bool
@@ -56,6 +57,8 @@ class DeviceRig(AgentRig):
         Something depends on the interface.
     RigBusyError
         Another laboratory holds it; the message names its pid.
+    WorkloadError
+        There is no such interface or port, or the port's namespace is not there.
     """
 
     def __init__(

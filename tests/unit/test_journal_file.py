@@ -125,6 +125,14 @@ def test_file_without_a_whole_header_changed_nothing_and_goes(root: Path, kept: 
     assert list((root / "journal").iterdir()) == []
 
 
+def test_pipe_among_the_journals_is_named_and_waits_for_nobody(root: Path) -> None:
+    (root / "journal").mkdir(mode=0o700, exist_ok=True)
+    os.mkfifo(root / "journal/1-2-3-4.jsonl")
+    (damaged,) = recover_tree(root)
+    assert damaged.outcome == "damaged"
+    assert "it is no file" in damaged.text
+
+
 def test_damaged_file_is_named_and_hinders_no_other(root: Path) -> None:
     tree_host(root, DEAD).apply(CHANGES)
     (root / "journal/1-2-3-4.jsonl").write_text("no journal\n")
