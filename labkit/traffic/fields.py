@@ -121,6 +121,8 @@ def find(s: SimpleNamespace, packet: Packet, name: str) -> PacketField:
     bit = 8 * start
     known: dict[str, PacketField] = {}
     for descriptor in layer.fields_desc:
+        if isinstance(descriptor, s.fields.ConditionalField) and not descriptor._evalcond(layer):  # noqa: SLF001
+            continue
         inner = inner_field(layer, descriptor)
         kind, bits = _kind(s, inner)
         if not bits:
@@ -132,6 +134,15 @@ def find(s: SimpleNamespace, packet: Packet, name: str) -> PacketField:
     if field_name not in known:
         raise WorkloadError(f"{name}: no field of {layer_name} that can vary; those are {', '.join(known)}")
     return known[field_name]
+
+
+def restructures(s: SimpleNamespace, field: PacketField) -> bool:
+    """Whether a value of `field` may decide what else its layer holds, as `ICMP.type` does.
+
+    Each of its values is then held against scapy. Layers whose every field has its one place are spared that.
+    """
+    plain_layers = s.l2.Ether | s.l2.Dot1Q | s.inet.IP | s.inet6.IPv6 | s.inet.UDP | s.inet.TCP
+    return field.bits <= 8 and not isinstance(field.layer, plain_layers)
 
 
 def check_layer(s: SimpleNamespace, layer: Packet) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -12,8 +12,9 @@ import numpy as np
 from labkit.errors import WorkloadError
 from labkit.factors import typed
 from labkit.traffic import frames
-from labkit.traffic.fields import PacketField, find
+from labkit.traffic.fields import PacketField, find, restructures
 from labkit.traffic.patch import Template, patch
+from labkit.traffic.sums import checksums
 from labkit.traffic.table import FrameTable
 from labkit.traffic.vary import Generator, Limbs, check_seed, choices, count, parse_vary, randoms
 from labkit.units import ETHERNET_HEADER_BYTES, MIN_FRAME_BYTES
@@ -30,7 +31,7 @@ class Flow:
     distinct flows.
 
     Any integer or address field of fixed width varies, in the first layer of its name, as long as only that
-    field and the IPv4, UDP and TCP checksums change in the bytes that scapy builds: `IP.proto`, `IP.ihl`,
+    field and the IP, UDP, TCP and ICMP checksums change in the bytes that scapy builds: `IP.proto`, `IP.ihl`,
     `Ether.type`, `UDP.len` and checksums come out as scapy builds them, which restructures nothing. A field
     on which other bytes depend (`IP.len` below UDP) is refused.
 
@@ -191,28 +192,41 @@ def _template(
     pad_bytes: int | None,
 ) -> Template:
     """First frame and how the others differ from it, held against a second frame that scapy builds."""
-    other = {name: _another_row(limbs) for name, limbs in values.items()}
-    built, probe = (
-        frames.build(packet, seed, {fields[name]: _number(values[name], row) for name, row in rows.items()})
-        for rows in (dict.fromkeys(fields, 0), other)
-    )
-    set_by_hand = {place.place.bit // 8 for name, place in fields.items() if name.endswith(".chksum")}
+
+    def built_with(rows: Mapping[str, int]) -> bytes:
+        numbers = {fields[name]: _number(values[name], row) for name, row in rows.items()}
+        return frames.build(packet, seed, numbers)
+
+    first = dict.fromkeys(fields, 0)
+    built = built_with(first)
+    varied = {found.place.bit // 8 for found in fields.values()}
     template = Template(
         built.ljust(pad_bytes or 0, b"\0"),
         {name: found.place for name, found in fields.items()},
-        tuple(sum_ for sum_ in frames.checksums(packet, len(built)) if sum_.at not in set_by_hand),
+        tuple(sum_ for sum_ in checksums(frames.scapy(), packet, len(built)) if sum_.at not in varied),
     )
-    ours = patch(
-        template,
-        {name: tuple(limb[row : row + 1] for limb in values[name]) for name, row in other.items()},
-        1,
-    )
-    if ours.block != probe.ljust(pad_bytes or 0, b"\0"):
-        raise WorkloadError(
-            f"{', '.join(fields)} cannot vary in {packet.summary()}: other bytes than this field and the "
-            "IPv4, UDP and TCP checksums depend on it; build one flow a value instead"
-        )
+    for rows in [
+        {name: _another_row(limbs) for name, limbs in values.items()},
+        *_restructuring(fields, values),
+    ]:
+        probed = first | rows
+        one = {name: tuple(limb[row : row + 1] for limb in values[name]) for name, row in probed.items()}
+        if patch(template, one, 1).block != built_with(probed).ljust(pad_bytes or 0, b"\0"):
+            raise WorkloadError(
+                f"{', '.join(rows)} cannot vary in {packet.summary()}: other bytes than this field and the "
+                "IP, UDP, TCP and ICMP checksums depend on it; build one flow a value instead"
+            )
     return template
+
+
+def _restructuring(
+    fields: Mapping[str, PacketField], values: Mapping[str, Limbs]
+) -> Iterator[dict[str, int]]:
+    """First row of every value of each field that may change what its layer holds."""
+    for name, found in fields.items():
+        if restructures(frames.scapy(), found):
+            _, rows = np.unique(values[name][0], return_index=True)
+            yield from ({name: int(row)} for row in rows)
 
 
 def _another_row(limbs: Limbs) -> int:

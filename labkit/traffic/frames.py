@@ -26,7 +26,6 @@ from labkit.traffic.fields import (
     layers_of,
     plain,
 )
-from labkit.traffic.patch import Checksum
 from labkit.traffic.texts import WRITERS, check_text
 from labkit.units import ETHERNET_HEADER_BYTES, VLAN_TAG_BYTES
 
@@ -129,27 +128,6 @@ def build(packet: Packet, seed: int, numbers: Mapping[PacketField, int]) -> byte
         raise WorkloadError(f"scapy cannot build {packet.summary()}: {fault}; check its fields") from fault
 
 
-def checksums(packet: Packet, payload_end: int) -> tuple[Checksum, ...]:
-    """Checksums that scapy computes for this packet, lower layers first; not those set by hand."""
-    s = scapy()
-    found: list[Checksum] = []
-    start, addresses = 0, None
-    for layer in layers_of(packet):
-        end = start + len(header_of(layer))
-        if isinstance(layer, s.inet.IP):
-            addresses = (start + 12, start + 20)
-            if layer.chksum is None:
-                found.append(Checksum(start + 10, ((start, end),), zero_is_ones=False))
-        elif isinstance(layer, s.inet6.IPv6):
-            addresses = (start + 8, start + 40)
-        elif isinstance(layer, s.inet.UDP | s.inet.TCP) and layer.chksum is None and addresses:
-            is_udp = isinstance(layer, s.inet.UDP)
-            at = start + (6 if is_udp else 16)
-            found.append(Checksum(at, (addresses, (start, payload_end)), zero_is_ones=is_udp))
-        start = end
-    return tuple(found)
-
-
 def resized(packet: Packet, seed: int, frame_bytes: int) -> Packet:
     """Give the packet with a payload cut or filled up with zero bytes so that it builds `frame_bytes` bytes.
 
@@ -205,7 +183,8 @@ def _fill_addresses(s: SimpleNamespace, layer: Packet) -> None:
     for descriptor in layer.fields_desc:
         inner = inner_field(layer, descriptor)
         address = open_addresses.get(type(inner))
-        if address and layer.fields.get(inner.name) is None:
+        # a multicast destination that the layer above brings along is not open: ff02::1 of ICMPv6 neighbours
+        if address and layer.fields.get(inner.name) is None and inner.name not in layer.overloaded_fields:
             layer.setfieldval(inner.name, address)
 
 

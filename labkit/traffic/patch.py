@@ -34,13 +34,16 @@ class Checksum:
         Byte where it stands.
     covers : tuple of (int, int)
         First byte and end of what it sums, the pseudo-header's addresses included.
+    pseudo_header : bool
+        The sum holds more than these bytes: a protocol number and a length (RFC 768, RFC 8200).
     zero_is_ones : bool
         A sum that gives 0 is written ffff: UDP, where 0 says "no checksum" (RFC 768).
     """
 
     at: int
     covers: tuple[tuple[int, int], ...]
-    zero_is_ones: bool
+    pseudo_header: bool = False
+    zero_is_ones: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +123,11 @@ def _write_checksum(
     ]
     if not covered:
         return
-    # 0 and ffff are the same to ones' complement; a header or pseudo-header sums to more than 0, thus ffff
     written = int.from_bytes(template.frame[checksum.at : checksum.at + 2], "big")
     unchanged = (ONES - written - sum(_old(template, place) << shift for place, shift, _ in covered)) % ONES
-    total = np.full(len(rows), unchanged or ONES, np.uint32)
+    # 0 and ffff are the same to ones' complement, but only bytes that are all zero sum to 0
+    nothing = 0 if _is_blank(template, checksum) else ONES
+    total = np.full(len(rows), unchanged or nothing, np.uint32)
     for place, shift, limbs in covered:
         for limb in limbs:
             total += limb << shift if place.bits + shift <= 16 else _folded(limb, shift)
@@ -133,6 +137,13 @@ def _write_checksum(
     if checksum.zero_is_ones:
         total[total == 0] = ONES
     _column(rows, checksum.at, 2)[...] = total
+
+
+def _is_blank(template: Template, checksum: Checksum) -> bool:
+    """Whether all that is summed besides the varying fields is zero: an empty ICMP echo reply."""
+    blank = bytearray(_blank(template))
+    blank[checksum.at : checksum.at + 2] = bytes(2)
+    return not checksum.pseudo_header and not any(any(blank[start:end]) for start, end in checksum.covers)
 
 
 def _shift(place: Place, checksum: Checksum) -> int | None:

@@ -10,8 +10,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scapy.layers.inet import ICMP, IP, TCP, UDP
-from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrRouting
-from scapy.layers.l2 import Dot1Q, Ether
+from scapy.layers.inet6 import (
+    ICMPv6EchoRequest,
+    ICMPv6ND_NS,
+    ICMPv6NDOptSrcLLAddr,
+    IPv6,
+    IPv6ExtHdrDestOpt,
+    IPv6ExtHdrFragment,
+    IPv6ExtHdrHopByHop,
+    IPv6ExtHdrRouting,
+    IPv6ExtHdrSegmentRouting,
+    PadN,
+    RouterAlert,
+)
+from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
 from scapy.packet import Raw
 
 from labkit.errors import WorkloadError
@@ -19,6 +31,7 @@ from labkit.traffic.flows import Flow, choices
 
 WIDTHS = {
     "Ether": {"dst": 48, "src": 48, "type": 16},
+    "Dot1AD": {"prio": 3, "dei": 1, "vlan": 12, "type": 16},
     "Dot1Q": {"prio": 3, "dei": 1, "vlan": 12, "type": 16},
     "IP": {
         "version": 4,
@@ -34,6 +47,13 @@ WIDTHS = {
         "dst": 32,
     },
     "IPv6": {"version": 4, "tc": 8, "fl": 20, "plen": 16, "nh": 8, "hlim": 8, "src": 128, "dst": 128},
+    "IPv6ExtHdrHopByHop": {"nh": 8, "len": 8},
+    "IPv6ExtHdrDestOpt": {"nh": 8},
+    "IPv6ExtHdrRouting": {"nh": 8, "type": 8, "reserved": 32},
+    "IPv6ExtHdrSegmentRouting": {"nh": 8, "lastentry": 8, "tag": 16},
+    "IPv6ExtHdrFragment": {"nh": 8, "res1": 8, "offset": 13, "res2": 2, "m": 1, "id": 32},
+    "ICMP": {"code": 8, "chksum": 16, "id": 16, "seq": 16},
+    "ICMPv6EchoRequest": {"type": 8, "code": 8, "cksum": 16, "id": 16, "seq": 16},
     "UDP": {"sport": 16, "dport": 16, "len": 16},
     "TCP": {
         "sport": 16,
@@ -48,6 +68,8 @@ WIDTHS = {
         "urgptr": 16,
     },
 }
+SOMETIMES = {"ICMP.type": 8, "ICMPv6ND_NS.tgt": 128}
+"""Widths of fields that vary in some packets only."""
 AS_TEXT: dict[int, Callable[[int], str]] = {
     48: lambda number: number.to_bytes(6, "big").hex(":"),
     32: lambda number: ".".join(map(str, number.to_bytes(4, "big"))),
@@ -59,31 +81,48 @@ def scapys_frame(packet: Any, chosen: dict[str, int], pad_bytes: int | None) -> 
     built = packet.copy()
     for name, number in chosen.items():
         layer, _, field = name.partition(".")
-        bits = WIDTHS[layer][field]
-        address = field in {"src", "dst"}
+        bits = SOMETIMES.get(name) or WIDTHS[layer][field]
+        address = field in {"src", "dst", "tgt"}
         built[layer].setfieldval(field, AS_TEXT[bits](number) if address else number)
     return bytes(built).ljust(pad_bytes or 0, b"\0")
+
+
+EXTENSIONS: list[Callable[[], Any]] = [
+    lambda: IPv6ExtHdrHopByHop(options=[RouterAlert(value=1)]),
+    lambda: IPv6ExtHdrDestOpt(options=[PadN(optdata=b"abc")]),
+    lambda: IPv6ExtHdrRouting(addresses=["2001:db8::7", "2001:db8::9"], segleft=2),
+    lambda: IPv6ExtHdrRouting(addresses=["2001:db8::7"], segleft=0),
+    lambda: IPv6ExtHdrSegmentRouting(addresses=["2001:db8::a", "2001:db8::b"]),
+    lambda: IPv6ExtHdrFragment(id=7, m=1),
+]
 
 
 @st.composite
 def packets(draw: st.DrawFn) -> Any:
     packet = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
-    if draw(st.booleans()):
-        packet /= Dot1Q(vlan=draw(st.integers(0, 4095)), prio=draw(st.integers(0, 7)))
-    if draw(st.booleans()):
-        packet /= IP(src="192.0.2.1", dst="198.51.100.2", tos=draw(st.integers(0, 255)))
-    else:
+    for tag in draw(st.sampled_from([[], [Dot1Q], [Dot1AD], [Dot1AD, Dot1Q], [Dot1Q, Dot1Q]])):
+        packet /= tag(vlan=draw(st.integers(0, 4095)), prio=draw(st.integers(0, 7)))
+    on_ipv6 = draw(st.booleans())
+    if on_ipv6:
         packet /= IPv6(src="2001:db8::1", dst="2001:db8::2", fl=draw(st.integers(0, 0xFFFFF)))
-    if draw(st.booleans()):
-        packet /= UDP(sport=draw(st.integers(0, 65535)))
+        for extension in draw(st.lists(st.sampled_from(EXTENSIONS), max_size=3, unique=True)):
+            packet /= extension()
     else:
+        packet /= IP(src="192.0.2.1", dst="198.51.100.2", tos=draw(st.integers(0, 255)))
+    kind = draw(st.sampled_from(["UDP", "TCP", "ICMP"]))
+    if kind == "UDP":
+        packet /= UDP(sport=draw(st.integers(0, 65535)))
+    elif kind == "TCP":
         options = [[], [("MSS", 1460)], [("NOP", None), ("Timestamp", (1, 2))]]
         packet /= TCP(options=draw(st.sampled_from(options)), flags=draw(st.integers(0, 511)))
+    else:
+        numbers = {"id": draw(st.integers(0, 65535)), "seq": draw(st.integers(0, 65535))}
+        packet /= ICMPv6EchoRequest(**numbers) if on_ipv6 else ICMP(**numbers)
     load = draw(st.binary(max_size=40))
     return packet / Raw(load) if load else packet
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_random_packets_fields_and_values_build_as_scapy_builds_them(data: st.DataObject) -> None:
     packet = data.draw(packets())
@@ -136,15 +175,51 @@ def test_field_on_which_other_bytes_depend_is_refused() -> None:
     below_udp = Ether() / IP() / UDP()
     with pytest.raises(WorkloadError, match=r"IP\.len cannot vary"):
         Flow(below_udp, {"IP.len": choices([28, 29])})
-    own_sum = Ether() / IP() / ICMP()
-    with pytest.raises(WorkloadError, match=r"ICMP\.id cannot vary"):
-        Flow(own_sum, {"ICMP.id": choices([1, 2])})
 
 
-def test_routed_ipv6_destination_is_refused_where_it_is_not_in_the_checksum() -> None:
+def test_types_of_icmp_vary_as_long_as_the_rest_of_the_message_stays() -> None:
+    packet = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+    packet /= IP(src="192.0.2.1", dst="198.51.100.2") / ICMP(id=5, seq=6)
+    table = Flow(packet, {"ICMP.type": choices([8, 0, 15])}).table()
+    for index, number in enumerate((8, 0, 15)):
+        assert table.frame(index) == scapys_frame(packet, {"ICMP.type": number}, 60)
+    # a redirect has no id, a time stamp has three more numbers: the third value tells, not the second
+    for odd in (5, 13):
+        with pytest.raises(WorkloadError, match=r"ICMP\.type cannot vary"):
+            Flow(packet, {"ICMP.type": choices([8, 0, odd])})
+    error = Ether() / IP() / ICMP(type=3) / Raw(b"x" * 28)
+    assert Flow(error, {"ICMP.nexthopmtu": choices([1400, 1500])}).table().frame(1)[40:42] == b"\x05\xdc"
+    with pytest.raises(
+        WorkloadError, match=r"no field of ICMP that can vary; those are type, code, chksum, r"
+    ):
+        Flow(error, {"ICMP.id": choices([1, 2])})
+
+
+def test_icmp_message_of_zeros_has_scapys_checksum() -> None:
+    packet = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+    packet /= IP(src="192.0.2.1", dst="198.51.100.2") / ICMP(type=0)
+    table = Flow(packet, {"ICMP.seq": choices([1, 0, 0xFFFF])}).table()
+    for index, number in enumerate((1, 0, 0xFFFF)):
+        assert table.frame(index) == scapys_frame(packet, {"ICMP.seq": number}, 60)
+    assert [table.frame(index)[36:38].hex() for index in range(3)] == ["fffe", "ffff", "0000"]
+
+
+def test_neighbours_are_solicited_with_scapys_bytes_and_their_own_group() -> None:
+    packet = Ether(src="02:00:00:00:00:01", dst="33:33:00:00:00:01") / IPv6(src="2001:db8::1")
+    packet /= ICMPv6ND_NS(tgt="2001:db8::2") / ICMPv6NDOptSrcLLAddr(lladdr="02:00:00:00:00:01")
+    table = Flow(packet, {"ICMPv6ND_NS.tgt": choices(["2001:db8::2", "2001:db8::ffff"])}).table()
+    for index, last in enumerate((0x2, 0xFFFF)):
+        frame = table.frame(index)
+        assert frame == scapys_frame(packet, {"ICMPv6ND_NS.tgt": (0x20010DB8 << 96) + last}, 60)
+        assert frame[38:54].hex() == "ff02" + "0" * 27 + "1"
+
+
+def test_routed_ipv6_destination_varies_and_is_not_in_the_checksum() -> None:
     packet = Ether() / IPv6() / IPv6ExtHdrRouting(addresses=["2001:db8::9"], segleft=1) / UDP()
-    with pytest.raises(WorkloadError, match=r"IPv6\.dst cannot vary"):
-        Flow(packet, {"IPv6.dst": choices(["2001:db8::3", "2001:db8::4"])})
+    table = Flow(packet, {"IPv6.dst": choices(["2001:db8::3", "2001:db8::4"])}).table()
+    assert table.frame(0)[-2:] == table.frame(1)[-2:]
+    with pytest.raises(WorkloadError, match=r"IPv6ExtHdrRouting\.segleft cannot vary"):
+        Flow(packet, {"IPv6ExtHdrRouting.segleft": choices([1, 1, 0])})
 
 
 def test_extension_header_moves_the_ports_along() -> None:
