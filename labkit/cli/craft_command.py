@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from labkit.cli import show
 from labkit.cli.options import as_json as json_option
 from labkit.cli.options import examples, traffic, udp_flow
+from labkit.errors import WorkloadError
 from labkit.traffic.show import craft_text
+
+
+def _vlan(_: click.Context, __: click.Parameter, text: str | None) -> Any:
+    """One id as a number, several as a tuple with the outer one first."""
+    try:
+        ids = tuple(int(part, 0) for part in text.split(",")) if text is not None else (None,)
+    except ValueError as fault:
+        raise WorkloadError(
+            f"--vlan {text!r} is no VLAN id; write 7, or 30,7 with the outer one first"
+        ) from fault
+    return ids if len(ids) > 1 else ids[0]
 
 
 @click.command(
     "craft",
     epilog=examples(
-        "labkit craft --flows 4 --show 4", "labkit craft --frame-bytes 128 --vlan 7 --vary UDP.dport=9,10"
+        "labkit craft --flows 4 --show 4", "labkit craft --frame-bytes 128 --vlan 30,7 --vary UDP.dport=9,10"
     ),
 )
 @traffic
-@click.option("--vlan", type=int, help="802.1Q VLAN id of one tag.")
+@click.option(
+    "--vlan", metavar="ID[,ID]", callback=_vlan, help="VLAN id of an 802.1Q tag; OUTER,INNER are QinQ."
+)
 @click.option("--ipv6", is_flag=True, help="IPv6 instead of IPv4.")
 @click.option(
     "--vary",
@@ -31,7 +47,7 @@ from labkit.traffic.show import craft_text
 def command(
     frame_bytes: int | None,
     flows: int,
-    vlan: int | None,
+    vlan: Any,
     ipv6: bool,
     vary: tuple[str, ...],
     seed: int | None,

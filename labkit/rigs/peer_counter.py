@@ -12,7 +12,7 @@ import msgspec
 from labkit.records import Frames
 
 ETHERTYPES_WITH_COUNTER = (0x0800, 0x86DD)
-VLAN_ETHERTYPE = 0x8100
+VLAN_ETHERTYPES = (0x8100, 0x88A8)
 
 
 class PeerRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,8 +42,11 @@ def peer_rule(frames: Frames, peer_mac: str, available: frozenset[str]) -> PeerR
     ):
         why = "frames to the peer's own MAC or to a group are taken in by its stack; choose a foreign MAC"
         return PeerRule(counters=(), note=why)
+    # the stack takes one tag off, and a second one behind VLAN 0 (net/core/dev.c, __netif_receive_skb_core)
     outer = word(12)
-    counted = np.isin(np.where(outer == VLAN_ETHERTYPE, word(16), outer), ETHERTYPES_WITH_COUNTER)
+    inner = np.where(np.isin(outer, VLAN_ETHERTYPES), word(16), outer)
+    second = np.isin(outer, VLAN_ETHERTYPES) & np.isin(inner, VLAN_ETHERTYPES) & (word(14) & 0xFFF == 0)
+    counted = np.isin(np.where(second, word(20), inner), ETHERTYPES_WITH_COUNTER)
     wanted = []
     if bool(counted.any()):
         wanted.append("rx_otherhost_dropped")

@@ -133,7 +133,7 @@ def udp_flow(
     dst: str | None = None,
     sport: int = 1024,
     dport: int = 9,
-    vlan: int | None = None,
+    vlan: frames.Vlan | None = None,
     ipv6: bool = False,
     vary: Mapping[str, Generator] | None = None,
     seed: int = 0,
@@ -149,6 +149,8 @@ def udp_flow(
         Length of each frame, FCS excluded; None is 60, or the headers' length where that is more.
     flows : int
         Number of flows; source ports count from `sport`.
+    vlan : int, (int, int) or None
+        Id of an 802.1Q tag; two are QinQ, an 802.1ad tag and the 802.1Q tag within it.
     vary : mapping of str to generator or None
         Fields to vary besides, or instead of the source port under its name.
 

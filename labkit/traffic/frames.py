@@ -13,7 +13,7 @@ import logging
 import random
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 from labkit.errors import WorkloadError
 from labkit.traffic.fields import (
@@ -28,6 +28,9 @@ from labkit.traffic.fields import (
 )
 from labkit.traffic.texts import WRITERS, check_text
 from labkit.units import ETHERNET_HEADER_BYTES, VLAN_TAG_BYTES
+
+Vlan: TypeAlias = int | tuple[int, int]
+"""Id of one 802.1Q tag, or of an 802.1ad tag and the 802.1Q tag within it."""
 
 SRC_MAC, DST_MAC = "02:00:00:00:00:01", "02:00:00:00:00:02"
 SRC_IP, DST_IP = "192.0.2.1", "198.51.100.2"
@@ -64,16 +67,20 @@ def scapy() -> SimpleNamespace:
 
 
 def udp_packet(
-    *, src_mac: str, dst_mac: str, src: str, dst: str, ipv6: bool, sport: int, dport: int, vlan: int | None
+    *, src_mac: str, dst_mac: str, src: str, dst: str, ipv6: bool, sport: int, dport: int, vlan: Vlan | None
 ) -> Packet:
-    """UDP packet without payload, in a VLAN when one is given."""
+    """UDP packet without payload, in a VLAN when one is given, in one within another when two are (QinQ)."""
     # before scapy sees them: it asks the resolver about text that is no address
     for name, text in (("src", src), ("dst", dst)):
         check_text(name, "ip6" if ipv6 else "ip4", text)
     s = scapy()
     packet = s.l2.Ether(src=src_mac, dst=dst_mac)
+    if isinstance(vlan, tuple):
+        if len(vlan) != 2:
+            raise WorkloadError(f"vlan {vlan!r}: give the id of one tag, or two as (outer, inner)")
+        packet /= s.l2.Dot1AD(vlan=vlan[0])
     if vlan is not None:
-        packet /= s.l2.Dot1Q(vlan=vlan)
+        packet /= s.l2.Dot1Q(vlan=vlan[1] if isinstance(vlan, tuple) else vlan)
     packet /= (s.inet6.IPv6 if ipv6 else s.inet.IP)(src=src, dst=dst)
     try:
         return packet / s.inet.UDP(sport=sport, dport=dport)

@@ -12,11 +12,12 @@ TAG_8021Q = b"\x81\x00"
 def longest_legal_bytes(mtu: int, frame: bytes) -> int:
     """Longest frame in bytes that Linux sends with the tags of `frame` at `mtu`.
 
-    MTU + 14, and 4 more with exactly one 802.1Q tag (type 0x8100). 0x88a8 gets nothing more: packet sockets
-    extend the limit for ETH_P_8021Q alone (net/packet/af_packet.c, packet_extra_vlan_len_allowed). They do
-    not look for a second tag; here it counts as payload, for which the MTU has no room.
+    MTU + 14, and 4 more when the first tag is an 802.1Q one (type 0x8100), whatever it holds: packet sockets
+    look at that type alone (net/packet/af_packet.c, packet_extra_vlan_len_allowed). An 802.1ad tag (0x88a8)
+    gets nothing more, and no second tag does. Measured on a veth pair of Linux 6.18: at MTU 1500 frames of
+    1518 bytes leave with 8100 and 8100 8100, with 88a8 and 88a8 8100 those of 1514 are the longest.
     """
-    return mtu + ETHERNET_HEADER_BYTES + (VLAN_TAG_BYTES if _one_tag(frame) else 0)
+    return mtu + ETHERNET_HEADER_BYTES + (VLAN_TAG_BYTES if _extended(frame) else 0)
 
 
 def check_frames(frames: Frames, mtu: int) -> None:
@@ -45,12 +46,12 @@ def check_frames(frames: Frames, mtu: int) -> None:
 def _check_frame(frame: bytes, index: int, mtu: int) -> None:
     legal_bytes = longest_legal_bytes(mtu, frame)
     if len(frame) > legal_bytes:
-        tagged = " with its 802.1Q tag" if _one_tag(frame) else ""
+        tagged = " with its 802.1Q tag" if _extended(frame) else ""
         raise WorkloadError(
             f"frame {index} has {len(frame)} bytes{tagged}; at MTU {mtu} the largest legal frame has "
             f"{legal_bytes} bytes: shorten the frame, or raise the MTU where it can be raised"
         )
 
 
-def _one_tag(frame: bytes) -> bool:
-    return frame[12:14] == TAG_8021Q and frame[16:18] != TAG_8021Q
+def _extended(frame: bytes) -> bool:
+    return frame[12:14] == TAG_8021Q

@@ -93,6 +93,10 @@ def test_vlan_ipv6_and_unknown_ethertypes_are_counted_at_the_peer(rig: VethRig) 
     head = bytes.fromhex("020000000002020000000001")
     for frames in (
         udp_flow(frame_bytes=64, flows=4, vlan=7),
+        udp_flow(frame_bytes=64, flows=4, vlan=(30, 7)),
+        udp_flow(frame_bytes=64, flows=4, vlan=(0, 7)),
+        GivenFrames(head + bytes.fromhex("8100 0001 8100 0001 0800") + bytes(1496)),
+        GivenFrames(head + bytes.fromhex("88a8 0001 0800") + bytes(1496)),
         udp_flow(frame_bytes=80, flows=4, ipv6=True),
         GivenFrames(head + bytes.fromhex("88b5") + bytes(46)),
         GivenFrames(head + bytes.fromhex("88b5") + bytes(46), FLOW.table().frame(0)),

@@ -409,6 +409,7 @@ def test_interrupt_is_130_and_one_line(below: FakeRooms, labkit: Run) -> None:
         "sweep --set tx_ring=,",
         "sweep --set tx_ring",
         "craft --show -1",
+        "craft --vlan seven",
         "report --param quick",
         "bogus",
         "--bogus",
@@ -507,6 +508,8 @@ def test_craft_dumps_frames(below: FakeRooms, labkit: Run) -> None:
     assert "0020  41 41 41 41 41 41 41 41 41 41 41 41 41 41 41 41  AAAAAAAAAAAAAAAA" in out
     assert below.asked["flow"]["vary"].keys() == {"UDP.dport"}
     assert below.asked["flow"]["vlan"] == 7
+    assert labkit("craft", "--vlan", "30,7")[0] == 0
+    assert below.asked["flow"]["vlan"] == (30, 7)
     _, out, _ = labkit("craft", "--seed", "3", "--json")
     assert json.loads(out) == {"flow": FLOW, "count": 2, "frames": ["02" * 60]}
 

@@ -76,6 +76,11 @@ def test_stacked_tags_keep_their_types() -> None:
     ip = IP(src="192.0.2.1", dst="198.51.100.2")
     packet = Ether(**MACS) / Dot1AD(vlan=30) / Dot1Q(vlan=100) / ip / ports
     assert Flow(packet, {"Dot1Q.vlan": count(99, 2)}).table().frame(1).hex() == QINQ
+    tagged = udp_flow(vlan=(30, 100), sport=9, flows=2, vary={"Dot1AD.vlan": choices([30, 0xABC])})
+    assert [frame[12:22].hex() for frame in all_frames(tagged)] == [
+        "88a8001e810000640800",
+        "88a80abc810000640800",
+    ]
 
 
 @pytest.mark.parametrize(("payload", "built"), [(0, 42), (17, 59), (18, 60), (19, 61)])

@@ -138,7 +138,7 @@ def test_a_refused_setting_leaves_the_rig_unchanged(
         ({"flow": Frames(1515)}, WorkloadError, "1515 bytes.*MTU 1500.*largest legal frame has 1514"),
         ({"flow": Frames(1519, b"\x81\x00")}, WorkloadError, "1519 bytes.*largest legal frame has 1518"),
         ({"flow": Frames(1515, b"\x88\xa8")}, WorkloadError, "largest legal frame has 1514"),
-        ({"flow": Frames(1515, b"\x81\x00\x00\x01\x81\x00")}, WorkloadError, "frame has 1514"),
+        ({"flow": Frames(1519, b"\x81\x00\x00\x01\x81\x00")}, WorkloadError, "frame has 1518"),
         ({"flow": Frames(13)}, WorkloadError, "13 bytes"),
         ({"flow": Frames(0)}, WorkloadError, "0 bytes"),
     ],

@@ -90,6 +90,10 @@ def test_empty_flows_and_names_instead_of_addresses_are_refused() -> None:
     for frame_bytes in ("60", 60.5, True):
         with pytest.raises(WorkloadError, match=f"frame_bytes {frame_bytes!r}: give a whole number"):
             udp_flow(frame_bytes=frame_bytes)  # type: ignore[arg-type]
+    with pytest.raises(WorkloadError, match=r"vlan \(1, 2, 3\): .* two as \(outer, inner\)"):
+        udp_flow(vlan=(1, 2, 3))  # type: ignore[arg-type]
+    with pytest.raises(WorkloadError, match=r"Dot1AD\.vlan: 4096"):
+        udp_flow(vlan=(4096, 1))
     with pytest.raises(WorkloadError, match="a frame of 13 bytes cannot hold the headers"):
         udp_flow(frame_bytes=13)
     with pytest.raises(WorkloadError, match="UDP ports 'nine' and 9 are out of range"):
@@ -137,7 +141,7 @@ def framed(frame_bytes: int, ethertypes: str = "0800") -> bytes:
         (68, "0800", 82),
         (1500, "88a8 0001 0800", 1514),
         (1500, "88a8 0001 8100 0001 0800", 1514),
-        (1500, "8100 0001 8100 0001 0800", 1514),
+        (1500, "8100 0001 8100 0001 0800", 1518),
     ],
 )
 def test_largest_legal_frame_is_taken_and_one_byte_more_named(mtu: int, types: str, legal_bytes: int) -> None:
