@@ -33,6 +33,11 @@ def line_rate_pps(frame_bytes: int, link_bits_per_s: float) -> float:
     return link_bits_per_s / (8 * wire_bytes(frame_bytes))
 
 
+def gbit_per_s(pps: float, on_wire: float) -> float:
+    """Gigabits per second of `pps` packets that take `on_wire` bytes each."""
+    return pps * 8 * on_wire / 1e9
+
+
 def ns_per_packet(pps: float) -> float | None:
     """Nanoseconds a packet at `pps` packets per second; None at 0, which no packet took."""
     return NS_PER_S / pps if pps > 0 else None

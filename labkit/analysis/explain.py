@@ -23,6 +23,7 @@ from labkit.simnic.loop import simulate
 from labkit.simnic.profile import Profile
 from labkit.simnic.run import Share, Simulated, Zones
 from labkit.simnic.sender import HYPOTHESES, Sender
+from labkit.traffic.sizes import mean_wire_bytes
 from labkit.units import NS_PER_S, NS_PER_US, line_rate_pps
 
 UNEXPLAINED: Final = "unexplained"
@@ -218,7 +219,9 @@ def _by_counters(trial: Trial, measured_ns: float | None) -> Explanation:
         measured_by=_measured_by(trial, measured_ns),
         budget=closed(counted_budget(trial), whole),
         law_pps=None,
-        wire_ns=wire_budget(trial.frame_bytes),
+        wire_ns=wire_budget(
+            trial.frame_bytes, on_wire=mean_wire_bytes(trial.environment.get("flow", {}), trial.frame_bytes)
+        ),
         link_ns=None,
         ring=None,
     )

@@ -12,7 +12,7 @@ from labkit.simnic.loop import simulate
 from labkit.simnic.profile import Profile
 from labkit.simnic.run import Run, Zones
 from labkit.simnic.sender import Sender
-from labkit.units import NS_PER_S, NS_PER_US, line_rate_pps
+from labkit.units import NS_PER_S, NS_PER_US, line_rate_pps, wire_bytes
 
 LINKS: Final = {
     "10G": 10_000_000_000,
@@ -27,9 +27,13 @@ SETTLED: Final = Run(duration_s=0.1, warmup_s=0.05)
 """Long enough for some 800 interrupts of the slowest moderation, behind the time that dynamic modes take."""
 
 
-def wire_budget(frame_bytes: int = 60) -> dict[str, float]:
-    """Nanoseconds that a frame of `frame_bytes` (no FCS) takes on the wire, by speed: 67.2 to 6.72 at 60."""
-    return {name: NS_PER_S / line_rate_pps(frame_bytes, speed) for name, speed in LINKS.items()}
+def wire_budget(frame_bytes: int = 60, *, on_wire: float | None = None) -> dict[str, float]:
+    """Nanoseconds that a frame of `frame_bytes` (no FCS) takes on the wire, by speed: 67.2 to 6.72 at 60.
+
+    `on_wire` is its length there when that is no frame's own, but the mean of a mix.
+    """
+    bits = 8 * (wire_bytes(frame_bytes) if on_wire is None else on_wire)
+    return {name: bits * NS_PER_S / speed for name, speed in LINKS.items()}
 
 
 class DrainCase(msgspec.Struct, frozen=True, kw_only=True):

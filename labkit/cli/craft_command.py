@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from labkit.cli import show
 from labkit.cli.options import as_json as json_option
-from labkit.cli.options import examples, traffic, udp_flow
+from labkit.cli.options import examples, flow_of, traffic
 from labkit.errors import WorkloadError
 from labkit.traffic.show import craft_text
 
@@ -27,7 +28,9 @@ def _vlan(_: click.Context, __: click.Parameter, text: str | None) -> Any:
 @click.command(
     "craft",
     epilog=examples(
-        "labkit craft --flows 4 --show 4", "labkit craft --frame-bytes 128 --vlan 30,7 --vary UDP.dport=9,10"
+        "labkit craft --flows 4 --show 4",
+        "labkit craft --imix --show 0 --pcap imix.pcap",
+        "labkit craft --frame-bytes 128 --vlan 30,7 --vary UDP.dport=9,10",
     ),
 )
 @traffic
@@ -42,23 +45,34 @@ def _vlan(_: click.Context, __: click.Parameter, text: str | None) -> Any:
     help="Vary a field, as in UDP.dport=9,10 or IP.src=192.0.2.1:64.",
 )
 @click.option("--seed", type=int, help="Seed of the random fields.")
+@click.option(
+    "--pcap",
+    "written",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write every frame into a pcap file, too.",
+)
 @click.option("--show", "shown", type=click.IntRange(0), default=1, show_default=True, help="Frames to dump.")
 @json_option
 def command(
-    frame_bytes: int | None,
-    flows: int,
     vlan: Any,
     ipv6: bool,
     vary: tuple[str, ...],
     seed: int | None,
+    written: Path | None,
     shown: int,
     as_json: bool,
+    **others: Any,
 ) -> None:
     """Show the frames that a run would send, without sending any."""
     from labkit.traffic.flows import parse_vary
 
     fields = dict(parse_vary(text) for text in vary) or None
-    flow = udp_flow(frame_bytes=frame_bytes, flows=flows, vlan=vlan, ipv6=ipv6, vary=fields, seed=seed)
+    flow = flow_of(others, vlan=vlan, ipv6=ipv6, vary=fields, seed=seed)
+    if written is not None:
+        from labkit.traffic.captures import write_pcap
+
+        write_pcap(flow, written)
     if not as_json:
         click.echo(craft_text(flow, shown))
         return

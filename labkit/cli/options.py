@@ -30,7 +30,18 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 traffic: Callable[[Command], Command] = together(
     click.option("--frame-bytes", type=int, help="Frame length without FCS.  [default: 60]"),
-    click.option("--flows", type=int, default=64, show_default=True, help="Distinct UDP flows."),
+    click.option("--flows", type=int, help="Distinct UDP flows.  [default: 64]"),
+    click.option("--imix", is_flag=True, help="IP packets of 40, 576 and 1500 bytes, exactly 7:4:1."),
+    click.option(
+        "--pktgen-header", is_flag=True, help="pktgen's header with a sequence number in each frame."
+    ),
+)
+
+capture: Callable[[Command], Command] = click.option(
+    "--pcap",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Send the Ethernet frames of a classic pcap file instead.",
 )
 
 sending: Callable[[Command], Command] = together(
@@ -71,6 +82,7 @@ rig_parameters: Callable[[Command], Command] = together(
     state,
 )
 
+TRAFFIC = ("frame_bytes", "flows", "imix", "pktgen_header")
 RIG_PARAMETERS = ("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "peer_carrier", "port", "i_know", "state")
 SENDING = (
     *("batch", "rate_pps", "qdisc_bypass", "cpu", "sink"),
@@ -118,8 +130,22 @@ def open_rig(name: str, options: Mapping[str, Any]) -> Rig:
     return opened
 
 
-def udp_flow(**options: Any) -> Traffic:
-    """UDP traffic as the options ask for it."""
+def flow_of(options: Mapping[str, Any], **more: Any) -> Traffic:
+    """Traffic as the options of `traffic` and `capture` among `options` ask for it, and `more` besides."""
+    own = {name: options[name] for name in TRAFFIC}
+    asked = {name: value for name, value in given({**own, **more}).items() if value is not False}
+    imix, pcap = asked.pop("imix", False), options.get("pcap")
+    if pcap is not None:
+        others = [f"--{name.replace('_', '-')}" for name in [*asked, *(["imix"] if imix else [])]]
+        if others:
+            raise WorkloadError(f"--pcap sends a file's frames as they are; leave out {', '.join(others)}")
+        from labkit.traffic.captures import pcap_flow
+
+        return pcap_flow(pcap)
+    if imix:
+        from labkit.traffic.mixes import imix_flow
+
+        return imix_flow(**asked)
     from labkit.traffic.flows import udp_flow
 
-    return udp_flow(**given(options))
+    return udp_flow(**asked)

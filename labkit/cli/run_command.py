@@ -9,14 +9,15 @@ import click
 from labkit.cli import show
 from labkit.cli.options import (
     SENDING,
+    capture,
     examples,
+    flow_of,
     open_rig,
     pairs,
     parameters_of,
     rig_parameters,
     sending,
     traffic,
-    udp_flow,
 )
 from labkit.cli.options import as_json as json_option
 from labkit.records import Workload
@@ -29,6 +30,8 @@ from labkit.records import Workload
         "labkit run --rig sim:ixgbe --engine pktgen --set tx_ring=512 --set rx_usecs=30",
         "labkit run --rig sim:ixgbe --engine pktgen --batch 8 --clone-skb 0 --cpus 2",
         "labkit run --rig sim:ixgbe --engine pktgen --fault carrier_lost_after_s=0.5",
+        "labkit run --imix",
+        "labkit run --pcap frames.pcap",
         "labkit run --rig nic:eth8 --port eth9 --set tx_ring=512 --dry-run",
     ),
 )
@@ -37,6 +40,7 @@ from labkit.records import Workload
 @click.option("--duration", "duration_s", type=float, default=1.0, show_default=True, help="Seconds to send.")
 @click.option("--count", type=int, help="Frames to send; whichever ends first.")
 @traffic
+@capture
 @sending
 @rig_parameters
 @click.option(
@@ -50,8 +54,6 @@ def command(
     engine: str,
     duration_s: float,
     count: int | None,
-    frame_bytes: int | None,
-    flows: int,
     settings: tuple[str, ...],
     dry_run: bool,
     unchecked: bool,
@@ -71,7 +73,7 @@ def command(
         else:
             click.echo(changes)
         return
-    flow = udp_flow(frame_bytes=frame_bytes, flows=flows)
+    flow = flow_of(others)
     workload = Workload(flow=flow, engine=engine, **{name: others[name] for name in SENDING})
     with open_rig(rig_name, others) as rig:
         trial = run_trial(

@@ -10,7 +10,8 @@ import msgspec
 
 from labkit.analysis.summary import PointSummary, ResultsLike, summarise
 from labkit.records import Mark, Trial
-from labkit.units import ns_to_seconds, percent_error
+from labkit.traffic.sizes import mean_wire_bytes, sizes_text
+from labkit.units import gbit_per_s, ns_to_seconds, percent_error
 
 DASH: Final = "\N{EN DASH}"
 """Stands where a value is not known."""
@@ -46,7 +47,12 @@ def trial_text(trial: Trial) -> str:
     """One trial: speed, the three counts beside each other, whether they agree, what limited it."""
     asked_bytes = trial.environment.get("frame_bytes_asked")
     asked = "" if asked_bytes is None else f" (asked {asked_bytes})"
-    parts = [trial.rig, trial.engine, f"{trial.frame_bytes}-byte frames{asked}"]
+    flow = trial.environment.get("flow", {})
+    mixed = flow.get("shortest_frame_bytes", trial.frame_bytes) != trial.frame_bytes
+    length = (
+        f"frames of {sizes_text(flow, trial.frame_bytes)}" if mixed else f"{trial.frame_bytes}-byte frames"
+    )
+    parts = [trial.rig, trial.engine, f"{length}{asked}"]
     parts += [f"batch {trial.batch}"] if trial.batch is not None else []
     parts += [f"sink {trial.sink}"] if trial.sink is not None else []
     counts = [
@@ -58,6 +64,7 @@ def trial_text(trial: Trial) -> str:
         ", ".join(parts),
         f"  {number(trial.pps)} pps, {number(trial.ns_per_packet, 1)} ns/packet "
         f"over {_seconds(trial.elapsed_ns)}{_asked_rate(trial)}",
+        *([f"  the mix takes {number(_wire_gbit_per_s(trial), 3)} Gbit/s of a wire"] if mixed else []),
         "  " + "   ".join(f"{name} {number(count)}" for name, count in counts),
         f"  {_agreement(trial)}",
         f"  limiter: {trial.limiter or 'none proven'}; marks: {', '.join(trial.marks) or 'none'}",
@@ -66,6 +73,12 @@ def trial_text(trial: Trial) -> str:
     if trial.settings_accepted:
         lines.append(f"  settings: {_settings_text(trial)}")
     return "\n".join(lines)
+
+
+def _wire_gbit_per_s(trial: Trial) -> float | None:
+    """What the frames of a mix take of a wire: each at its own length there, preamble and gap included."""
+    on_wire = mean_wire_bytes(trial.environment["flow"], trial.frame_bytes)
+    return None if trial.pps is None else gbit_per_s(trial.pps, on_wire)
 
 
 def _seconds(elapsed_ns: int | None) -> str:

@@ -8,7 +8,17 @@ import click
 
 from labkit import paths
 from labkit.cli import show
-from labkit.cli.options import SENDING, examples, open_rig, pairs, rig_parameters, sending, traffic, udp_flow
+from labkit.cli.options import (
+    SENDING,
+    capture,
+    examples,
+    flow_of,
+    open_rig,
+    pairs,
+    rig_parameters,
+    sending,
+    traffic,
+)
 from labkit.cli.options import as_json as json_option
 from labkit.errors import WorkloadError
 from labkit.factors import Scalar
@@ -35,6 +45,7 @@ from labkit.records import Workload
 @click.option("--gaps", is_flag=True, help="Factors that this rig never has become gaps too.")
 @click.option("--resume", is_flag=True, help="Go on with the newest unfinished sweep of this plan.")
 @traffic
+@capture
 @sending
 @rig_parameters
 @json_option
@@ -47,8 +58,6 @@ def command(
     seed: int,
     gaps: bool,
     resume: bool,
-    frame_bytes: int | None,
-    flows: int,
     as_json: bool,
     **others: Any,
 ) -> int:
@@ -56,7 +65,7 @@ def command(
     from labkit.experiment.sweep import Sweep
 
     levels = {name: _levels(name, text) for name, text in pairs(factors, "--set").items()}
-    flow = udp_flow(frame_bytes=frame_bytes, flows=flows)
+    flow = flow_of(others)
     workload = Workload(flow=flow, engine=engine, **{name: others[name] for name in SENDING})
     with open_rig(rig_name, others) as rig:
         planned = Sweep(rig, workload, factors=levels, repeats=repeats, duration_s=duration_s, seed=seed)

@@ -11,6 +11,7 @@ from labkit.factors import XMIT_MODES, Scalar
 from labkit.records import Workload
 from labkit.simnic.profile import Profile
 from labkit.simnic.sender import Sender
+from labkit.traffic.sizes import sizes_text
 from labkit.units import ETHERNET_HEADER_BYTES, NS_PER_S, wire_bytes
 
 BATCHES: Final[Mapping[str, tuple[int, int]]] = {
@@ -79,7 +80,11 @@ def _frame_bytes(workload: Workload, settings: Mapping[str, Scalar]) -> int:
     """Length without FCS: a TCP stream's segments are full, and pktgen has a shortest frame."""
     if workload.engine == "tcp":
         return int(settings["mtu"] or 0) + ETHERNET_HEADER_BYTES
-    asked = workload.flow.frame_bytes
+    asked, told = workload.flow.frame_bytes, workload.flow.describe()
+    if told.get("shortest_frame_bytes", asked) != asked:
+        raise CapabilityMissingError(
+            f"a simulated sender has frames of one length, not of {sizes_text(told, asked)}; try rig 'veth'"
+        )
     return max(asked, PKTGEN_SHORTEST_BYTES) if workload.engine == "pktgen" else asked
 
 

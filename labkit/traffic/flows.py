@@ -21,6 +21,8 @@ from labkit.units import ETHERNET_HEADER_BYTES, MIN_FRAME_BYTES
 
 __all__ = ["Flow", "choices", "count", "parse_vary", "randoms", "udp_flow"]
 
+SEQUENCE = "Pktgen.seq_num"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Flow:
@@ -135,6 +137,7 @@ def udp_flow(
     dport: int = 9,
     vlan: frames.Vlan | None = None,
     ipv6: bool = False,
+    pktgen_header: bool = False,
     vary: Mapping[str, Generator] | None = None,
     seed: int = 0,
 ) -> Flow:
@@ -151,6 +154,11 @@ def udp_flow(
         Number of flows; source ports count from `sport`.
     vlan : int, (int, int) or None
         Id of an 802.1Q tag; two are QinQ, an 802.1ad tag and the 802.1Q tag within it.
+    pktgen_header : bool
+        The payload begins with the header of the kernel's pktgen (layer `Pktgen`): magic 0xbe9be955, sequence
+        number, seconds and microseconds, each 4 bytes, big-endian. The number counts the frames of the flow
+        from 0 and begins again with them, unless `Pktgen.seq_num` varies otherwise. The time stamp is 0:
+        frames are built before the run, and no engine writes into them.
     vary : mapping of str to generator or None
         Fields to vary besides, or instead of the source port under its name.
 
@@ -168,6 +176,7 @@ def udp_flow(
         sport=sport,
         dport=dport,
         vlan=vlan,
+        pktgen_header=pktgen_header,
     )
     ports = 65536 - sport if isinstance(sport, int) else 0
     if 0 < ports < flows:
@@ -176,9 +185,16 @@ def udp_flow(
             'ask for fewer, or vary an address too: vary={"IP.src": ...}'
         )
     flow = Flow(packet, {"UDP.sport": count(sport, flows), **(vary or {})}, seed)
+    if pktgen_header and SEQUENCE not in flow.vary:
+        flow = numbered(flow, flow._frames)  # noqa: SLF001
     return flow.with_frame_bytes(
         max(flow.frame_bytes, MIN_FRAME_BYTES) if frame_bytes is None else frame_bytes
     )
+
+
+def numbered(flow: Flow, frames: int) -> Flow:
+    """Give the flow of so many frames whose pktgen header counts them from 0."""
+    return replace(flow, vary={**flow.vary, SEQUENCE: count(0, frames)})
 
 
 def _check_varied_checksum(fields: Mapping[str, PacketField], drawn: Mapping[str, Limbs]) -> None:

@@ -60,16 +60,35 @@ def scapy() -> SimpleNamespace:
     try:
         from scapy import fields, packet, volatile
         from scapy.layers import inet, inet6, l2
+
+        from labkit.traffic import pktgen_header
     finally:
         logger.setLevel(level)
         conf.route_autoload, conf.route6_autoload = autoload
-    return SimpleNamespace(fields=fields, packet=packet, volatile=volatile, inet=inet, inet6=inet6, l2=l2)
+    return SimpleNamespace(
+        fields=fields,
+        packet=packet,
+        volatile=volatile,
+        inet=inet,
+        inet6=inet6,
+        l2=l2,
+        pktgen_header=pktgen_header,
+    )
 
 
 def udp_packet(
-    *, src_mac: str, dst_mac: str, src: str, dst: str, ipv6: bool, sport: int, dport: int, vlan: Vlan | None
+    *,
+    src_mac: str,
+    dst_mac: str,
+    src: str,
+    dst: str,
+    ipv6: bool,
+    sport: int,
+    dport: int,
+    vlan: Vlan | None,
+    pktgen_header: bool,
 ) -> Packet:
-    """UDP packet without payload, in a VLAN when one is given, in one within another when two are (QinQ)."""
+    """UDP packet without payload besides pktgen's header; in a VLAN, or in one within another (QinQ)."""
     # before scapy sees them: it asks the resolver about text that is no address
     for name, text in (("src", src), ("dst", dst)):
         check_text(name, "ip6" if ipv6 else "ip4", text)
@@ -83,7 +102,8 @@ def udp_packet(
         packet /= s.l2.Dot1Q(vlan=vlan[1] if isinstance(vlan, tuple) else vlan)
     packet /= (s.inet6.IPv6 if ipv6 else s.inet.IP)(src=src, dst=dst)
     try:
-        return packet / s.inet.UDP(sport=sport, dport=dport)
+        packet /= s.inet.UDP(sport=sport, dport=dport)
+        return packet / s.pktgen_header.Pktgen() if pktgen_header else packet
     except BUILD_FAULTS as fault:  # text that names no service
         raise WorkloadError(f"UDP ports {sport!r} and {dport!r} are out of range; 0..65535") from fault
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from labkit.records import Traffic
-from labkit.units import wire_bytes
+from labkit.traffic.sizes import mean_wire_bytes, sizes_text
 
 BYTES_A_LINE = 16
 
@@ -15,8 +15,9 @@ def craft_text(flow: Traffic, frames: int = 1) -> str:
     said, table = flow.describe(), flow.table()
     lines = [
         said["packet"],
-        f"{len(table)} frames of {flow.frame_bytes} bytes ({wire_bytes(flow.frame_bytes)} on the wire), "
-        f"seed {said['seed']}",
+        f"{len(table)} frames of {sizes_text(said, flow.frame_bytes)} "
+        f"({mean_wire_bytes(said, flow.frame_bytes):.5g} on the wire)"
+        + ("" if said["seed"] is None else f", seed {said['seed']}"),
     ]
     lines += [
         f"{layer['layer']}: " + "  ".join(_pair(*item) for item in layer["fields"].items())

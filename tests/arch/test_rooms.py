@@ -60,8 +60,9 @@ def test_native_module_is_imported_by_the_rooms_that_drive_it_only() -> None:
     assert rooms <= {"engines", "simnic", "agent"}
 
 
-def test_scapy_has_one_importer() -> None:
-    assert importers("scapy") <= {"traffic.frames"}
+def test_scapy_has_one_importer_beside_a_layer_of_our_own() -> None:
+    assert importers("scapy") <= {"traffic.frames", "traffic.pktgen_header"}
+    assert importers("labkit.traffic.pktgen_header") <= {"traffic.frames"}
 
 
 @pytest.mark.parametrize("library", ["plotly", "ipywidgets", "anywidget", "IPython"])

@@ -410,6 +410,9 @@ def test_interrupt_is_130_and_one_line(below: FakeRooms, labkit: Run) -> None:
         "sweep --set tx_ring",
         "craft --show -1",
         "craft --vlan seven",
+        "craft --imix --frame-bytes 64",
+        "run --pcap /nowhere.pcap",
+        "run --pcap /nowhere.pcap --imix --flows 2",
         "report --param quick",
         "bogus",
         "--bogus",
@@ -510,8 +513,33 @@ def test_craft_dumps_frames(below: FakeRooms, labkit: Run) -> None:
     assert below.asked["flow"]["vlan"] == 7
     assert labkit("craft", "--vlan", "30,7")[0] == 0
     assert below.asked["flow"]["vlan"] == (30, 7)
+    assert labkit("craft", "--pktgen-header")[0] == 0
+    assert below.asked["flow"] == {"pktgen_header": True}
     _, out, _ = labkit("craft", "--seed", "3", "--json")
     assert json.loads(out) == {"flow": FLOW, "count": 2, "frames": ["02" * 60]}
+
+
+def test_craft_writes_a_capture_that_run_sends(below: FakeRooms, labkit: Run, tmp_path: Path) -> None:
+    file = str(tmp_path / "frames.pcap")
+    assert labkit("craft", "--pcap", file, "--show", "0")[0] == 0
+    assert labkit("run", "--pcap", file)[0] == 0
+    assert below.asked["workload"].flow.describe()["packet"] == "capture frames.pcap"
+    code, _, err = labkit("run", "--pcap", file, "--imix", "--flows", "2")
+    assert (code, err) == (2, "labkit: --pcap sends a file's frames as they are; leave out --flows, --imix\n")
+
+
+def test_mixed_lengths_are_told_with_their_mean_and_what_they_take_of_a_wire(
+    below: FakeRooms, labkit: Run
+) -> None:
+    flow = {"shortest_frame_bytes": 60, "mean_frame_bytes": 4294 / 12, "mean_wire_bytes": 4582 / 12}
+    below.trial = msgspec.structs.replace(
+        TRIAL, frame_bytes=1514, pps=3_273_680.0, environment={"flow": flow}
+    )
+    code, out, _ = labkit("run", "--imix", "--flows", "12")
+    assert code == 0
+    assert "frames of 60 to 1514 bytes, 357.8 on average" in out
+    assert "the mix takes 10.000 Gbit/s of a wire" in out
+    assert below.asked["workload"].flow.describe()["sizes"] == {"60": 7, "590": 4, "1514": 1}
 
 
 def test_rigs_lists_what_each_can(labkit: Run, monkeypatch: pytest.MonkeyPatch) -> None:
