@@ -27,6 +27,11 @@ class FrameTable:
     lengths: bytes
 
     def __post_init__(self) -> None:
+        if len(self.offsets) % 8 or len(self.lengths) % 4:
+            raise ValueError(
+                f"frame table: {len(self.offsets)} bytes of offsets and {len(self.lengths)} of lengths "
+                "are no whole numbers of 8 and 4 bytes"
+            )
         starts, sizes = self._starts(), self._sizes()
         if len(starts) != len(sizes):
             raise ValueError(f"frame table: {len(starts)} offsets for {len(sizes)} lengths")

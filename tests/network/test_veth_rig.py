@@ -26,7 +26,9 @@ from labkit.errors import (
 from labkit.experiment.trial import run_trial
 from labkit.records import Sample, Trial, Workload
 from labkit.rigs.veth import VethRig
+from labkit.traffic.captures import pcap_flow, write_pcap
 from labkit.traffic.flows import Flow, udp_flow
+from labkit.traffic.mixes import imix_flow
 from labkit.traffic.table import FrameTable
 
 pytestmark = pytest.mark.network
@@ -104,6 +106,26 @@ def test_vlan_ipv6_and_unknown_ethertypes_are_counted_at_the_peer(rig: VethRig) 
         trial = run_trial(rig, Workload(flow=frames, engine="sendmmsg"), count=500, warmup_s=0)
         assert trial.peer_received == 500, trial.environment["peer_counter"]
         assert trial.reconciled is True
+
+
+def test_mix_and_capture_arrive_whole_and_tell_their_mean(rig: VethRig, tmp_path: Path) -> None:
+    write_pcap(imix_flow(4), tmp_path / "mix.pcap")
+    for flow in (imix_flow(4), pcap_flow(tmp_path / "mix.pcap")):
+        trial = run_trial(rig, Workload(flow=flow, engine="sendmmsg"), count=600, warmup_s=0)
+        assert (trial.device_sent, trial.peer_received, trial.reconciled) == (600, 600, True)
+        assert trial.frame_bytes == 1514
+        assert trial.environment["flow"]["mean_wire_bytes"] == pytest.approx(4582 / 12)
+
+
+def test_tagged_frames_are_let_through_up_to_the_kernels_own_limit(rig: VethRig) -> None:
+    for vlan, longest in ((7, 1518), ((30, 7), 1514)):
+        for frame_bytes, refused in ((longest, 0), (longest + 1, 20)):
+            workload = Workload(flow=udp_flow(frame_bytes, flows=4, vlan=vlan), engine="send")
+            trial = run_trial(rig, workload, count=20, warmup_s=0, check=False)
+            assert (trial.device_sent, trial.engine_refused) == (20 - refused, refused)
+            if refused:
+                with pytest.raises(WorkloadError, match=f"largest legal frame has {longest} bytes"):
+                    rig.check(workload)
 
 
 def test_frames_to_the_peers_own_mac_are_not_verified(rig: VethRig) -> None:

@@ -269,6 +269,8 @@ def test_table_refuses_frames_beyond_its_block() -> None:
     assert (good.frame(1), good.shortest_bytes, good.longest_bytes) == (b"cde", 2, 3)
     with pytest.raises(ValueError, match="ends behind"):
         FrameTable(good.block[:-1], good.offsets, good.lengths)
+    with pytest.raises(ValueError, match="15 bytes of offsets and 8 of lengths are no whole numbers"):
+        FrameTable(good.block, good.offsets[:-1], good.lengths)
     equal = FrameTable.of([b"ab", b"cd"])
     with pytest.raises(ValueError, match="ends behind"):
         FrameTable(equal.block, equal.offsets[:8] + (3).to_bytes(8, sys.byteorder), equal.lengths)

@@ -1,0 +1,26 @@
+"""What comes from outside is refused with words or is whole; about half a minute of random tries."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz_inputs import Parts, captures, check_capture, check_table, tables
+
+
+@settings(max_examples=6_000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(captures())
+def test_damaged_captures_are_refused_or_whole(data: bytes) -> None:
+    check_capture(data)
+
+
+@settings(max_examples=2_000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.binary(max_size=100), st.sampled_from(["", "d4c3b2a102000400", "a1b23c4d00020004"]))
+def test_any_bytes_are_refused_or_whole(data: bytes, start: str) -> None:
+    check_capture(bytes.fromhex(start) + data)
+
+
+@settings(max_examples=8_000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(tables())
+def test_tables_that_point_outside_their_block_are_refused_by_both_languages(parts: Parts) -> None:
+    check_table(parts)

@@ -1,0 +1,22 @@
+"""Full repeat counts of `tests/fuzz`: about ten minutes of random tries."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.fuzz_inputs import Parts, captures, check_capture, check_table, tables
+
+pytestmark = pytest.mark.soak
+
+
+@settings(max_examples=150_000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(captures())
+def test_damaged_captures_are_refused_or_whole_many_times(data: bytes) -> None:
+    check_capture(data)
+
+
+@settings(max_examples=250_000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(tables())
+def test_tables_that_point_outside_are_refused_many_times(parts: Parts) -> None:
+    check_table(parts)
