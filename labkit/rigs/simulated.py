@@ -146,7 +146,7 @@ class SimulatedRig(OpenRig):
         if on_sample is not None:
             for sample in samples:
                 on_sample(sample)
-        found = measurement(
+        measured, rule = measurement(
             answer,
             sender,
             self.driver,
@@ -154,7 +154,7 @@ class SimulatedRig(OpenRig):
             ended_by=ended_by(answer, sender, count),
             cpu=workload.cpu or 0,
         )
-        observed = driver_view(found.measured, self.driver)
+        observed = driver_view(measured, self.driver)
         in_force = self._in_force()
         asked = Asked(
             rig=self.info.name,
@@ -172,13 +172,12 @@ class SimulatedRig(OpenRig):
             environment={
                 **self._environment(workload, sender),
                 **observed,
-                "interrupts_by_queue": found.interrupts,
                 "simulated": view_of(answer, sender, self.profile, settings),
             },
             push_back=observed["push_back"],
             device_resets=observed["device_resets"],
         )
-        return trial_of(asked, found.measured, found.rule, samples)
+        return trial_of(asked, measured, rule, samples)
 
     def stop(self) -> None:
         """Do nothing: a simulated second is over in some ten milliseconds, before it can be stopped."""

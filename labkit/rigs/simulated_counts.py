@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from labkit.agent.protocol import Measured, Reading
-from labkit.counters.interrupts import InterruptLine, Interrupts, QueueInterrupts, queue_interrupts
+from labkit.counters.interrupts import InterruptLine, Interrupts, counts_by_name, queue_interrupts
 from labkit.drivers.facts import DriverFacts
 from labkit.drivers.interrupt_names import ALL
 from labkit.engines.base import EndedBy, EngineReport
@@ -44,24 +44,6 @@ EARLIER: Final = 1000
 FAR_END: Final = "the far end"
 
 
-class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """One simulated run as a device's agent would report it.
-
-    Attributes
-    ----------
-    measured : Measured
-        Raw counters before and after, and the engine's report.
-    rule : PeerRule
-        What counts at the other end.
-    interrupts : dict of str to int
-        Interrupts of the card by name.
-    """
-
-    measured: Measured
-    rule: PeerRule
-    interrupts: dict[str, int]
-
-
 def counter_names(driver: DriverFacts) -> list[str]:
     """Counters of a simulated card: the link's, and its driver's statistics."""
     return list(dict.fromkeys([*LINK_COUNTERS, *(name for name, _ in _statistics(driver, {}))]))
@@ -69,16 +51,18 @@ def counter_names(driver: DriverFacts) -> list[str]:
 
 def measurement(
     answer: Simulated, sender: Sender, driver: DriverFacts, faults: Faults, *, ended_by: EndedBy, cpu: int
-) -> Measurement:
-    """The run's readings; every counter starts at 0 unless a fault is to show."""
+) -> tuple[Measured, PeerRule]:
+    """The run's readings as a device's agent would report them, and what counts at the other end.
+
+    Every counter starts at 0 unless a fault is to show.
+    """
     counts = _counts(answer, sender)
-    by_queue = _interrupts(answer, driver)
+    raised = _interrupts(answer, driver)
     link = {name: counts[name] for name in LINK_COUNTERS}
     statistics = dict(_statistics(driver, counts))
     first = {name: _before(name, moved, LINK_BITS, faults) for name, moved in link.items()}
     first_own = {name: _before(name, moved, STATISTIC_BITS, faults) for name, moved in statistics.items()}
-    raised = sum(queue.total for queue in by_queue)
-    before = _reading(first, first_own, 0)
+    before = _reading(first, first_own, dict.fromkeys(raised, 0))
     after = _reading(
         {name: _after(name, first[name], moved, LINK_BITS, faults) for name, moved in link.items()},
         {
@@ -115,9 +99,7 @@ def measurement(
         steal_ns=0,
         kernel_warnings=[],
     )
-    return Measurement(
-        measured=measured, rule=rule, interrupts={queue.name.name: queue.total for queue in by_queue}
-    )
+    return measured, rule
 
 
 def busy_ns(answer: Simulated, sender: Sender) -> int:
@@ -188,7 +170,7 @@ def _statistics(driver: DriverFacts, counts: Mapping[str, int]) -> list[tuple[st
     return list(found.items())
 
 
-def _interrupts(answer: Simulated, driver: DriverFacts) -> tuple[QueueInterrupts, ...]:
+def _interrupts(answer: Simulated, driver: DriverFacts) -> dict[str, int]:
     """Interrupts of each queue, told from their names as on any machine."""
     names = VECTORS.get(driver.name, SHARED_VECTOR)
     lines: list[InterruptLine] = []
@@ -197,7 +179,8 @@ def _interrupts(answer: Simulated, driver: DriverFacts) -> tuple[QueueInterrupts
         for name, count in zip(names, raised, strict=True):
             lines.append(_line(len(lines), name.format(device=DEVICE, queue=queue), count))
     file = Interrupts(cpus=(0,), lines=tuple(lines))
-    return queue_interrupts(file, device=DEVICE, patterns=driver.interrupt_names or ALL) if lines else ()
+    queues = queue_interrupts(file, device=DEVICE, patterns=driver.interrupt_names or ALL) if lines else ()
+    return counts_by_name(queues)
 
 
 def _line(label: int, name: str, count: int) -> InterruptLine:
@@ -216,7 +199,7 @@ def _after(name: str, before: int, moved: int, bits: int, faults: Faults) -> int
     return (before + moved) % (1 << bits)
 
 
-def _reading(link: dict[str, int], statistics: Mapping[str, int], interrupts: int) -> Reading:
+def _reading(link: dict[str, int], statistics: Mapping[str, int], interrupts: dict[str, int]) -> Reading:
     return Reading(
         device=link,
         peer={},
