@@ -9,6 +9,7 @@ import msgspec
 
 from labkit.errors import CapabilityMissingError, WorkloadError, listed
 from labkit.factors import Scalar, Settings
+from labkit.simnic import settings as card
 from labkit.simnic.profile import NEEDED, Constant, Profile
 from labkit.simnic.sender import Sender
 
@@ -121,15 +122,11 @@ def accepted(profile: Profile, asked: Settings) -> dict[str, Scalar]:
     Raises
     ------
     WorkloadError
-        A setting of which this machine's driver is not known to do anything.
+        A setting of which nothing tells what it does on this machine.
     CapabilityMissingError, SettingRefusedError
         As `labkit.drivers.facts.DriverFacts.accepted` says.
     """
     found: dict[str, Scalar] = dict(profile.driver.defaults)
     for name, value in asked.items():
-        taken = profile.driver.accepted(name, value, found)
-        if taken is None:
-            known = listed(sorted(profile.driver.values))
-            raise WorkloadError(f"sim:{profile.name}: it is not known what {name} does here; known: {known}")
-        found[name] = taken
+        found[name] = card.accepted(profile, name, value, found)
     return found

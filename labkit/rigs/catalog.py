@@ -10,9 +10,9 @@ from labkit.factors import ENGINE_NAMES, PKTGEN_FACTORS, SETTING_NAMES, SINK_NAM
 from labkit.paths import data_dir
 from labkit.records import RigInfo, Workload
 from labkit.rigs.profiles import load_profiles
-from labkit.rigs.simulated_settings import setting_rules
 from labkit.simnic.profile import Profile
 from labkit.simnic.sender import Sender, terms
+from labkit.simnic.settings import setting_rules
 
 SIM_PREFIX: Final = "sim:"
 

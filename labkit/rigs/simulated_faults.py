@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from labkit.errors import WorkloadError
-from labkit.rigs.simulated_settings import setting_rules
 from labkit.simnic.profile import Profile
+from labkit.simnic.settings import setting_rules
 
 
 class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

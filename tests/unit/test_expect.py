@@ -11,9 +11,13 @@ import labkit as lk
 from labkit.analysis.expect import expect
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError, WorkloadError
 from labkit.experiment.explain import profile_of
+from labkit.records import RigInfo
+from labkit.rigs.choose import simulated_rig
 from labkit.simnic.profile import Constant
 from labkit.simnic.sender import Sender
 from tests.sweep_fakes import trial
+from tests.unit.test_sim_engines import SIMULATED
+from tests.unit.test_sim_rig import workload
 
 BASELINE = "sim:ixgbe@baseline"
 DYNAMIC = {"tx_ring": 1024, "rx_usecs": 1}
@@ -164,3 +168,13 @@ def test_an_engine_without_costs_names_those_that_have_some() -> None:
         lk.loop_and_law(bursts=2)
     with pytest.raises(WorkloadError, match="'veth' is not simulated"):
         lk.loop_and_law("veth")
+
+
+@pytest.mark.parametrize("info", SIMULATED, ids=lambda info: info.name)
+def test_trial_of_any_simulated_machine_is_explained_and_changes_of_it_are_expected(info: RigInfo) -> None:
+    what = {"xmit_mode": "netif_receive"} if info.name == "sim:pktgen-receive" else {}
+    with simulated_rig(info.name) as rig, rig.applied({"tx_ring": 128, "txqueuelen": 500}):
+        found = rig.run(workload(engine=info.engines[0], qdisc_bypass=True, **what), duration_s=0.05)
+    told = lk.explain(found)
+    assert told.unexplained_ns == pytest.approx(0, abs=1)
+    assert lk.expect({"tx_ring": 256}, found).before_ns == pytest.approx(told.ns_per_packet, rel=0.02)

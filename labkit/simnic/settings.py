@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from labkit.drivers.values import ValueFacts
+from labkit.drivers.values import ValueFacts, whole_number
+from labkit.errors import WorkloadError, listed
+from labkit.factors import Scalar, Settings
 from labkit.simnic.config import NEVER_FULL_BYTES
 from labkit.simnic.profile import Profile
 
@@ -42,6 +44,27 @@ def setting_rules(profile: Profile) -> dict[str, ValueFacts]:
     if not profile.bql:
         absent |= {"bql_limit_min", "bql_limit_max"}
     return {name: rules[name] for name in ORDER if name in rules and name not in absent}
+
+
+def accepted(profile: Profile, name: str, asked: Scalar, current: Settings) -> int:
+    """What the card of `profile` makes of `asked`, with `current` in force.
+
+    Raises
+    ------
+    WorkloadError
+        A setting of which nothing tells what it does here.
+    CapabilityMissingError, SettingRefusedError
+        As `labkit.drivers.facts.DriverFacts.accepted` says.
+    """
+    rules = setting_rules(profile)
+    taken = profile.driver.accepted(name, asked, current)
+    if taken is None and name in rules:
+        taken = rules[name].accepted(whole_number(name, asked), name)
+    if taken is None:
+        raise WorkloadError(
+            f"sim:{profile.name}: it is not known what {name} does here; known: {listed(sorted(rules))}"
+        )
+    return whole_number(name, taken)
 
 
 def first_value(rule: ValueFacts) -> int:
