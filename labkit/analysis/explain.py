@@ -18,7 +18,7 @@ from labkit.analysis.turns import (
     wait_ns,
 )
 from labkit.factors import Scalar
-from labkit.records import Trial
+from labkit.records import Trial, what_if_name
 from labkit.simnic.loop import simulate
 from labkit.simnic.profile import Profile
 from labkit.simnic.run import Share, Simulated, Zones
@@ -39,6 +39,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     rig, engine : str
+        A what-if machine is called one.
         Where it ran, and by which engine.
     frame_bytes : int
         Frame length without FCS.
@@ -161,7 +162,7 @@ def explain(trial: Trial, *, profile: Profile | None = None, measured_ns: float 
         whole *= sender.cpus  # the budget holds what every CPU did meanwhile
     ring: Any = settings.get("tx_ring", machine.driver.defaults["tx_ring"])
     return Explanation(
-        rig=trial.rig,
+        rig=what_if_name(trial.rig, told=machine.what_if),
         engine=trial.engine,
         frame_bytes=trial.frame_bytes,
         settings=settings,

@@ -68,6 +68,11 @@ class ResultsLike(Protocol):
         ...
 
 
+def what_if(results: ResultsLike) -> bool:
+    """Whether any trial ran on a machine that nobody ever measured."""
+    return any(row.trial.environment.get("what_if") for row in results.rows)
+
+
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """Repeats of one value: `mean` with its 95 % interval, which a single repeat doesn't have."""
 

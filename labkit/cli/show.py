@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from labkit.analysis.summary import PointSummary, ResultsLike, summarise
+from labkit.analysis.summary import PointSummary, ResultsLike, summarise, what_if
 from labkit.records import Mark, Trial
 from labkit.units import ns_to_seconds, percent_error
 
@@ -46,7 +46,7 @@ def trial_text(trial: Trial) -> str:
     """One trial: speed, the three counts beside each other, whether they agree, what limited it."""
     asked_bytes = trial.environment.get("frame_bytes_asked")
     asked = "" if asked_bytes is None else f" (asked {asked_bytes})"
-    parts = [trial.rig, trial.engine, f"{trial.frame_bytes}-byte frames{asked}"]
+    parts = [trial.place, trial.engine, f"{trial.frame_bytes}-byte frames{asked}"]
     parts += [f"batch {trial.batch}"] if trial.batch is not None else []
     parts += [f"sink {trial.sink}"] if trial.sink is not None else []
     counts = [
@@ -118,6 +118,7 @@ def sweep_text(results: ResultsLike) -> str:
     lines = table(["", "trials", "mean pps", "95 % from", "to", "marked"], rows)
     reasons = {(levels_text(gap.levels), gap.gap.reason): None for gap in results.gaps}
     lines += [f"gap {levels}: {reason}" for levels, reason in reasons]
+    lines += ["what-if: nobody ever measured such a machine"] if what_if(results) else []
     return "\n".join(lines)
 
 

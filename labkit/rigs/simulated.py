@@ -226,6 +226,7 @@ class SimulatedRig(OpenRig):
         shown = {"frame_bytes_asked": workload.flow.frame_bytes}
         return {
             "profile": profile.name,
+            "what_if": profile.what_if,
             "kernel": profile.kernel,
             "cpu_model": profile.cpu,
             "nic": profile.nic,
