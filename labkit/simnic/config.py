@@ -50,6 +50,8 @@ def _set_card(
     config.frame_bytes = sender.frame_bytes
     bits = 8 * wire_bytes(sender.frame_bytes)
     config.wire = _ps(bits / profile.value("link_bits_per_s") * NS_PER_S)
+    fetch_ns = profile.constants.fetch_ns
+    config.fetch = 0 if fetch_ns is None else _ps(fetch_ns.value)
     config.write_back = driver.write_back
     config.stop_descriptors, config.wake_descriptors = driver.stop_descriptors, driver.wake_descriptors
     config.clean_limit = driver.clean_limit
@@ -87,8 +89,8 @@ def _set_costs(config: _native.SimConfig, profile: Profile, sender: Sender) -> N
     for name in ("clean", "interrupt", "repoll", "cache_miss"):
         setattr(config, name, _ps(profile.value(f"{name}_ns")))
     config.cached = int(profile.value("cached_descriptors"))
-    constants = profile.constants
-    config.shared_line = 0 if constants.shared_line_ns is None else _ps(constants.shared_line_ns.value)
+    if "shared-line" in sender.hypotheses:
+        config.shared_line = _ps(profile.value("shared_line_ns"))
     config.locked_stall = config.doorbell if "locked-stall" in sender.hypotheses else 0
 
 

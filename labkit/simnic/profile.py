@@ -70,7 +70,10 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     qdisc_ns : Constant or None
         What the qdisc path costs more than the way past it.
     shared_line_ns : Constant or None
-        Moving a cache line that all sending CPUs write over to another one.
+        Moving a cache line that all sending CPUs write over to another one; paid with hypothesis
+        ``shared-line`` alone.
+    fetch_ns : Constant or None
+        From the doorbell until an idle card sends the first bit; None is at once: no table shows it.
     flush_ns : Constant or None
         The driver's call that rings the doorbell, in kernels where it is apart from sending a frame.
     receive_ns : Constant or None
@@ -106,6 +109,7 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     syscall_ns: Constant | None = None
     qdisc_ns: Constant | None = None
     shared_line_ns: Constant | None = None
+    fetch_ns: Constant | None = None
     flush_ns: Constant | None = None
     receive_ns: Constant | None = None
     doorbell_frames: Constant | None = None

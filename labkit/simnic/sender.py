@@ -27,6 +27,10 @@ HYPOTHESES: Final = {
         "the TX queue changes from packet to packet, which flushes the one before: through the qdisc every "
         "frame rings the doorbell, whatever the threshold"
     ),
+    "shared-line": (
+        "all sending CPUs write one cache line for each frame, as before commit d346a3fae3ff, and wait until "
+        "it has come over from the CPU before: twice the CPUs send less than twice as much"
+    ),
 }
 """Explanations voiced in the threads for figures that no mechanism here gives; off unless asked for."""
 
