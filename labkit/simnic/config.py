@@ -25,14 +25,14 @@ def config_of(profile: Profile, settings: Mapping[str, Any], sender: Sender, run
     _set_card(config, profile, settings, sender)
     _set_moderation(config, profile, settings)
     _set_costs(config, profile, sender)
-    _set_sender(config, profile, settings, sender, run)
+    _set_sender(config, profile, settings, sender)
     return config
 
 
 def _set_run(config: _native.SimConfig, run: Run, sender: Sender) -> None:
     config.duration, config.warmup = _ps(run.duration_s * NS_PER_S), _ps(run.warmup_s * NS_PER_S)
     config.count = 0 if run.count is None else run.count
-    config.samples, config.trace, config.seed = run.samples, run.trace, run.seed
+    config.samples, config.seed = run.samples, run.seed
     config.lanes = sender.cpus
     config.drop_interrupt_every = run.faults.drop_interrupt_every
     if run.faults.carrier_lost_after_s is not None:
@@ -95,7 +95,7 @@ def _set_costs(config: _native.SimConfig, profile: Profile, sender: Sender) -> N
 
 
 def _set_sender(
-    config: _native.SimConfig, profile: Profile, settings: Mapping[str, Any], sender: Sender, run: Run
+    config: _native.SimConfig, profile: Profile, settings: Mapping[str, Any], sender: Sender
 ) -> None:
     config.sends = sender.engine != "receive"
     config.injects = sender.injects
@@ -103,8 +103,7 @@ def _set_sender(
     if sender.engine != "pktgen":
         config.when_full = fills.QUEUE if sender.through_qdisc else fills.REFUSE
     config.queue_limit = settings.get("txqueuelen", 1000)
-    config.bql = profile.bql and (sender.through_qdisc or run.trace > 0)
-    config.bql_stops = profile.bql and sender.through_qdisc
+    config.bql = config.bql_stops = profile.bql and sender.through_qdisc
     config.bql_min = settings.get("bql_limit_min", 0)
     config.bql_max = settings.get("bql_limit_max", NEVER_FULL_BYTES)
     if sender.engine == "receive":

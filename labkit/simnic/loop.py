@@ -8,7 +8,7 @@ from typing import Any, Final
 from labkit import _native
 from labkit.simnic.config import PS_PER_NS, config_of
 from labkit.simnic.profile import Profile
-from labkit.simnic.run import Moment, Run, Share, Simulated, Zones
+from labkit.simnic.run import Run, Share, Simulated, Zones
 from labkit.simnic.sender import Sender, Term, terms
 from labkit.units import NS_PER_S
 
@@ -73,10 +73,6 @@ def _simulated(
             if frames
         ),
         samples=tuple((sample.at // PS_PER_NS, sample.sent, sample.received) for sample in report.samples),
-        trace=tuple(
-            Moment(point.at / PS_PER_NS, point.waiting, point.uncleaned, point.interrupt, point.bql_limit)
-            for point in report.trace
-        ),
         carrier_lost=report.carrier_lost,
     )
 
