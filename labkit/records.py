@@ -103,7 +103,7 @@ class Workload(msgspec.Struct, frozen=True):
     cpu : int or None
         CPU of the sender; None lets the rig choose and record one.
     sink : str or None
-        Where frames end: ``stack`` or ``ifb``; None is the rig's default.
+        Where frames end, one of `labkit.factors.SINK_NAMES`; None is the rig's default.
     clone_skb : int or None
         pktgen: how often one packet buffer is sent again; 0 makes one for each frame, None is 100 000, as in
         the published tables.
