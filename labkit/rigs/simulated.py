@@ -234,7 +234,7 @@ class SimulatedRig(OpenRig):
             "constants": profile.constants.values(),
             "sources": profile.constants.origins(),
             "flow": workload.flow.describe(),
-            "sender": msgspec.to_builtins(sender),
+            "sender": msgspec.to_builtins(sender, order="deterministic"),
             "seed": self._seed,
             "faults": msgspec.to_builtins(self._faults),
             **(shown if workload.flow.frame_bytes != sender.frame_bytes else {}),
