@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from labkit.analysis.counted import counted_budget, counted_evidence, counted_unknown
-from labkit.analysis.operations import completed
+from labkit.analysis.operations import completed, nanoseconds
 from labkit.analysis.ring import SETTLED, RingZones, ring_label, wire_budget, zones_of
 from labkit.analysis.turns import (
     Turn,
@@ -19,7 +19,7 @@ from labkit.analysis.turns import (
 )
 from labkit.factors import Scalar
 from labkit.records import Trial
-from labkit.simnic.loop import simulate
+from labkit.simnic.loop import WAITS, simulate
 from labkit.simnic.profile import Profile
 from labkit.simnic.run import Share, Simulated, Zones
 from labkit.simnic.sender import HYPOTHESES, Sender
@@ -143,6 +143,8 @@ def explain(trial: Trial, *, profile: Profile | None = None, measured_ns: float 
         Time a packet as somebody measured or published it at this setting; it is then that time which the
         budget explains, and what the simulated machine does not account for stands as unexplained.
     """
+    if measured_ns is not None:
+        nanoseconds("measured_ns", measured_ns, least=0)
     if profile is None:
         return _by_counters(trial, measured_ns)
     sender = sender_of(trial)
@@ -166,7 +168,7 @@ def explain(trial: Trial, *, profile: Profile | None = None, measured_ns: float 
         frame_bytes=trial.frame_bytes,
         settings=settings,
         limited_by=limited_by,
-        evidence=_evidence(machine, settings, budget, law),
+        evidence=_evidence(machine, settings, sender, budget, law),
         unknown=_unknown(machine, settings, sender),
         turns=turns(machine, settings, sender),
         ns_per_packet=whole,
@@ -248,10 +250,14 @@ def _answered(trial: Trial, answer: Simulated) -> tuple[tuple[Share, ...], Zones
 def _evidence(
     profile: Profile,
     settings: dict[str, Scalar],
+    sender: Sender,
     budget: tuple[Share, ...],
     law: tuple[dict[str, float], str] | None,
 ) -> tuple[str, ...]:
     total = sum(share.ns_per_packet for share in budget)
+    if sender.engine == "receive":
+        idle = wait_ns(budget, WAITS["idle_ps"])
+        return (f"the receiver's CPU is idle for {idle:.1f} of {total:.1f} ns a packet",)
     waits = wait_ns(budget)
     lines = [
         f"the sender waits {waits:.1f} of {total:.1f} ns a packet for the ring"

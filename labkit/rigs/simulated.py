@@ -151,6 +151,7 @@ class SimulatedRig(OpenRig):
             sender,
             self.driver,
             self._faults,
+            link_bits_per_s=self.profile.value("link_bits_per_s"),
             ended_by=ended_by(answer, sender, count),
             cpu=workload.cpu or 0,
         )

@@ -154,6 +154,12 @@ def test_wire_and_pacing_are_told_apart_from_the_ring() -> None:
     assert by_name(paced.budget)["waiting for its time"] > 800
 
 
+def test_a_receiver_is_not_said_to_send() -> None:
+    told = lk.explain(sim_trial({}, "sim:generic-25g", engine="receive", rate_pps=1e6))
+    assert "the receiver's CPU is idle for" in told.evidence[0]
+    assert "sender" not in told.text()
+
+
 @pytest.mark.parametrize(
     ("name", "workload"),
     [
