@@ -100,7 +100,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         if self.ns_per_packet is not None:
             wire = ", ".join(f"{ns:.2f} at {speed}" for speed, ns in self.wire_ns.items())
             lines.append(f"a packet takes {self.ns_per_packet:.1f} ns ({self.measured_by}); the wire: {wire}")
-            lines += [f"  {share.ns_per_packet:8.2f}  {share.name} [{share.source}]" for share in self.budget]
+            lines += [
+                f"  {share.ns_per_packet:z8.2f}  {share.name} [{share.source}]" for share in self.budget
+            ]
         if self.ring is not None:
             lines.append(f"ring: {self.ring.text()}")
         return "\n".join([*lines, *(f"unknown: {each}" for each in self.unknown)])
@@ -116,7 +118,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         lines = [self._heading(), "", *(f"- {each}" for each in head), ""]
         if self.budget:
             lines += ["| ns a packet | | source |", "|---:|---|---|"]
-            lines += [f"| {each.ns_per_packet:.2f} | {each.name} | {each.source} |" for each in self.budget]
+            lines += [f"| {each.ns_per_packet:z.2f} | {each.name} | {each.source} |" for each in self.budget]
             lines += [f"| **{self.ns_per_packet:.2f}** | whole | {self.measured_by} |", ""]
         return "\n".join([*lines, *(f"*Unknown:* {each}  " for each in self.unknown)])
 

@@ -141,3 +141,11 @@ def test_fault_that_is_none_is_refused(faults: Any, words: str) -> None:
 def test_faults_come_by_keyword_and_as_a_record() -> None:
     with lk.rig("sim:ixgbe", faults=lk.Faults(refuse=("mtu",))) as rig:
         assert rig.run(Workload(lk.udp_flow(), engine="pktgen"), duration_s=0.01).device_sent
+
+
+def test_a_rig_tells_what_makes_its_trials_differ() -> None:
+    made = [
+        simulated_rig("sim:ixgbe", **given).made_with
+        for given in ({}, {"seed": 2}, {"faults": {"refuse": "mtu"}}, {"random_arrivals": True})
+    ]
+    assert len({json.dumps(each, sort_keys=True) for each in made}) == len(made)
