@@ -13,7 +13,7 @@ from labkit.analysis import explain as explanations
 from labkit.analysis import ring
 from labkit.analysis.expect import Expectation
 from labkit.analysis.explain import Explanation, sender_of
-from labkit.analysis.operations import accepted, completed
+from labkit.analysis.operations import completed
 from labkit.analysis.turns import law_pps, limit_of_answer
 from labkit.errors import WorkloadError
 from labkit.factors import Scalar, Settings
@@ -23,6 +23,7 @@ from labkit.rigs.profiles import load_profile
 from labkit.simnic.loop import simulate
 from labkit.simnic.profile import Profile
 from labkit.simnic.sender import Sender
+from labkit.simnic.settings import accepted
 
 SIM_PREFIX: Final = "sim:"
 

@@ -71,6 +71,8 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
     cpus = 1 if workload.cpus is None else workload.cpus
     if cpus < 1:
         raise WorkloadError(f"cpus {cpus}: give 1 or more")
+    if workload.cpu is not None and workload.cpu < 0:
+        raise WorkloadError(f"cpu {workload.cpu}: CPUs count from 0")
     if cpus > 1 and not info.name.startswith(SIM_PREFIX):
         raise CapabilityMissingError(
             f"rig '{info.name}' sends from one CPU, not from cpus {cpus}; try rig '{known_rigs()[0].name}'"

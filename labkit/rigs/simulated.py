@@ -83,6 +83,16 @@ class SimulatedRig(OpenRig):
         return catalog.simulated(self.profile)
 
     @property
+    def made_with(self) -> Mapping[str, Any]:
+        """Seed, faults, hypotheses, and whether arrivals are random."""
+        return {
+            "seed": self._seed,
+            "faults": msgspec.to_builtins(self._faults),
+            "hypotheses": sorted(self._hypotheses),
+            "random_arrivals": bool(self._random_arrivals),
+        }
+
+    @property
     def driver(self) -> DriverFacts:
         """Facts of the simulated driver."""
         return self.profile.driver
@@ -151,6 +161,7 @@ class SimulatedRig(OpenRig):
             sender,
             self.driver,
             self._faults,
+            link_bits_per_s=self.profile.value("link_bits_per_s"),
             ended_by=ended_by(answer, sender, count),
             cpu=workload.cpu or 0,
         )

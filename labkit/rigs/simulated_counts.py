@@ -17,7 +17,7 @@ from labkit.rigs.simulated_device import DEVICE
 from labkit.rigs.simulated_faults import Faults
 from labkit.simnic.run import Simulated
 from labkit.simnic.sender import Sender
-from labkit.units import FCS_BYTES
+from labkit.units import FCS_BYTES, NS_PER_S, line_rate_pps
 
 LINK_COUNTERS: Final = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "tx_dropped", "rx_missed_errors")
 STATISTICS: Final = {
@@ -50,13 +50,21 @@ def counter_names(driver: DriverFacts) -> list[str]:
 
 
 def measurement(
-    answer: Simulated, sender: Sender, driver: DriverFacts, faults: Faults, *, ended_by: EndedBy, cpu: int
+    answer: Simulated,
+    sender: Sender,
+    driver: DriverFacts,
+    faults: Faults,
+    *,
+    link_bits_per_s: float,
+    ended_by: EndedBy,
+    cpu: int,
 ) -> tuple[Measured, PeerRule]:
     """The run's readings as a device's agent would report them, and what counts at the other end.
 
     Every counter starts at 0 unless a fault is to show.
     """
     counts = _counts(answer, sender)
+    late = max(counts["queued"], _beyond_wire(answer, sender, counts["tx_packets"], link_bits_per_s))
     raised = _interrupts(answer, driver)
     link = {name: counts[name] for name in LINK_COUNTERS}
     statistics = dict(_statistics(driver, counts))
@@ -89,7 +97,7 @@ def measurement(
         device_counter=place[1],
         peer_device=DEVICE if sender.engine == "receive" else None,
         before=before,
-        at_end=_at_end(after, place[1], counts["queued"]),
+        at_end=_at_end(after, place[1], late),
         after=after,
         settled=True,
         carrier=not answer.carrier_lost,
@@ -132,6 +140,15 @@ def _counts(answer: Simulated, sender: Sender) -> dict[str, int]:
         # what neither left nor fits a ring still waits in the qdisc as the sender ends
         "queued": max(0, sent - cleaned - in_rings) if sender.through_qdisc else 0,
     }
+
+
+def _beyond_wire(answer: Simulated, sender: Sender, sent: int, link_bits_per_s: float) -> int:
+    """Frames that such a wire cannot have carried before the sender ended: they left the ring later."""
+    if not sent:
+        return 0
+    return max(
+        0, sent - int(answer.elapsed_ns / NS_PER_S * line_rate_pps(sender.frame_bytes, link_bits_per_s))
+    )
 
 
 def _place(sender: Sender) -> tuple[str, str]:

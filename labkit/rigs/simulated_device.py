@@ -13,7 +13,7 @@ from labkit.nic.guard import change_list
 from labkit.nic.journal import MemoryJournal
 from labkit.rigs.simulated_faults import Faults
 from labkit.simnic.profile import Profile
-from labkit.simnic.settings import accepted, first_value, setting_rules
+from labkit.simnic.settings import accepted_value, first_value, setting_rules
 
 DEVICE: Final = "eth0"
 LINK_BACK_S: Final = 3.0
@@ -86,7 +86,7 @@ class SimulatedDevice:
                 errno=errno.EINVAL,
                 kernel_text="refused by fault injection",
             )
-        return accepted(self._profile, name, asked, self.values)
+        return accepted_value(self._profile, name, asked, self.values)
 
     def write(self, name: str, value: Scalar, *, resets_link: bool) -> None:
         """Take a value as the driver takes it."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final, Literal
 
 import msgspec
 
 from labkit.drivers.facts import TransmitFacts
 from labkit.errors import CapabilityMissingError
+
+LARGEST: Final = 1e12
+"""Above every cost in nanoseconds, count, and bit rate that a profile may name."""
 
 
 class Constant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,8 +32,8 @@ class Constant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         """Refuse what no cost or size can be."""
-        if not (math.isfinite(self.value) and self.value >= 0):
-            raise ValueError(f"value {self.value} must be a number of 0 or more")
+        if not 0 <= self.value <= LARGEST:
+            raise ValueError(f"value {self.value} must be a number of 0 or more, {LARGEST:g} at the most")
 
 
 class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -46,27 +46,40 @@ def setting_rules(profile: Profile) -> dict[str, ValueFacts]:
     return {name: rules[name] for name in ORDER if name in rules and name not in absent}
 
 
-def accepted(profile: Profile, name: str, asked: Scalar, current: Settings) -> int:
-    """What the card of `profile` makes of `asked`, with `current` in force.
+def first_value(rule: ValueFacts) -> int:
+    """Value in force before anybody turns the setting."""
+    return (rule.minimum or 0) if rule.default is None else rule.default
+
+
+def accepted_value(profile: Profile, name: str, asked: Scalar, in_force: Settings) -> int:
+    """What the card's driver, or the kernel above it, makes of `asked`; `in_force` are its other settings.
 
     Raises
     ------
     WorkloadError
-        A setting of which nothing tells what it does here.
+        Not a whole number, or a setting of which it is not known what it does on this card.
     CapabilityMissingError, SettingRefusedError
         As `labkit.drivers.facts.DriverFacts.accepted` says.
     """
+    taken = profile.driver.accepted(name, asked, in_force)
+    if taken is not None:
+        return whole_number(name, taken)
     rules = setting_rules(profile)
-    taken = profile.driver.accepted(name, asked, current)
-    if taken is None and name in rules:
-        taken = rules[name].accepted(whole_number(name, asked), name)
-    if taken is None:
-        raise WorkloadError(
-            f"sim:{profile.name}: it is not known what {name} does here; known: {listed(sorted(rules))}"
-        )
-    return whole_number(name, taken)
+    if name not in rules:
+        known = listed(sorted(rules))
+        raise WorkloadError(f"sim:{profile.name}: it is not known what {name} does here; known: {known}")
+    return rules[name].accepted(whole_number(name, asked), name)
 
 
-def first_value(rule: ValueFacts) -> int:
-    """Value in force before anybody turns the setting."""
-    return (rule.minimum or 0) if rule.default is None else rule.default
+def accepted(profile: Profile, asked: Settings) -> dict[str, Scalar]:
+    """The card's first values and what becomes of `asked`.
+
+    Raises
+    ------
+    WorkloadError, CapabilityMissingError, SettingRefusedError
+        As `accepted_value` says.
+    """
+    found: dict[str, Scalar] = {name: first_value(rule) for name, rule in setting_rules(profile).items()}
+    for name, value in asked.items():
+        found[name] = accepted_value(profile, name, value, found)
+    return found

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import labkit as lk
 from labkit.errors import CapabilityMissingError, LabError, WorkloadError
 from labkit.experiment.plan import Plan
 from labkit.factors import ENGINE_NAMES
@@ -19,7 +20,7 @@ from labkit.rigs.simulated import SimulatedRig
 from labkit.rigs.simulated_view import percentiles
 from labkit.simnic.profile import Constant, Constants, Profile
 from labkit.simnic.run import Share
-from labkit.units import wire_bytes
+from labkit.units import line_rate_pps, wire_bytes
 from tests.unit.test_sim_law import FOLLOWUP
 from tests.unit.test_sim_rig import Frames, workload
 
@@ -183,6 +184,22 @@ def test_full_ring_past_the_qdisc_refuses_frames_as_the_socket_says() -> None:
     assert found.engine_refused > 0
     assert found.refused_by_errno == {"ENOBUFS": found.engine_refused}
     assert (found.limiter, found.device_dropped) == ("TX ring", 0)
+
+
+def test_frames_that_the_wire_cannot_have_carried_yet_mark_the_trial() -> None:
+    long_frames = Workload(flow=lk.udp_flow(1514, flows=1), engine="pktgen")
+    with SimulatedRig(FOLLOWUP) as rig:
+        rings_full = rig.run(long_frames, count=400)
+        steady = rig.run(long_frames, duration_s=0.5)
+    assert rings_full.pps is not None
+    assert rings_full.pps > line_rate_pps(1514, 1e10)
+    assert rings_full.marks == ["unsettled"]
+    assert steady.marks == []
+
+
+def test_a_cpu_below_0_is_refused() -> None:
+    with SimulatedRig(FOLLOWUP) as rig, pytest.raises(WorkloadError, match="cpu -1: CPUs count from 0"):
+        rig.run(workload(cpu=-1))
 
 
 def test_frames_that_still_wait_in_the_qdisc_are_not_counted_as_gone() -> None:
