@@ -94,6 +94,46 @@ def send(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int,
 def sendmmsg(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False) -> TxReport:
     """Send the table's frames over and over, a batch a sendmmsg()."""
 
+OPERATIONS_PER_TURN: int = 8
+
+class Microcost:
+    """One operation whose cost can be timed."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def how(self) -> str: ...
+
+    @property
+    def source(self) -> str: ...
+
+class MicrocostBlock:
+    """One operation many times, timed as a whole."""
+
+    @property
+    def elapsed_ns(self) -> int: ...
+
+    @property
+    def done(self) -> int: ...
+
+    @property
+    def involuntary_switches(self) -> int: ...
+
+def microcosts() -> list[Microcost]:
+    """The operations that `microcost_block` takes."""
+
+def shared_line() -> Microcost:
+    """What `shared_line_block` does."""
+
+def microcost_block(name: str, count: int, cpu: int) -> MicrocostBlock:
+    """`count` operations on one CPU."""
+
+def shared_line_block(count: int, cpu: int, other_cpu: int, within_ns: int) -> MicrocostBlock:
+    """
+    `count` transfers of a cache line between two CPUs, or fewer when the time runs out.
+    """
+
 class SimModeration(enum.Enum):
     """When the card raises an interrupt."""
 

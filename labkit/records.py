@@ -103,7 +103,7 @@ class Workload(msgspec.Struct, frozen=True):
     cpu : int or None
         CPU of the sender; None lets the rig choose and record one.
     sink : str or None
-        Where frames end: ``stack`` or ``ifb``; None is the rig's default.
+        Where frames end, one of `labkit.factors.SINK_NAMES`; None is the rig's default.
     clone_skb : int or None
         pktgen: how often one packet buffer is sent again; 0 makes one for each frame, None is 100 000, as in
         the published tables.
@@ -188,18 +188,28 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: int
     samples: tuple[Sample, ...]
 
+    @property
+    def place(self) -> str:
+        """The rig's name for people: a machine that nobody measured is called a what-if one."""
+        return what_if_name(self.rig, told=bool(self.environment.get("what_if")))
+
     def __repr__(self) -> str:
         speed = "pps unknown" if self.pps is None else f"{self.pps:,.0f} pps"
         speed += "" if self.ns_per_packet is None else f", {self.ns_per_packet:,.1f} ns/packet"
         agrees = {True: "reconciled", False: "NOT RECONCILED", None: "reconciled unknown"}[self.reconciled]
         marks = ", ".join(self.marks) or "none"
-        return f"<Trial on {self.rig}, {self.engine}: {speed}, {agrees}, marks: {marks}>"
+        return f"<Trial on {self.place}, {self.engine}: {speed}, {agrees}, marks: {marks}>"
 
     def as_json(self) -> dict[str, Any]:
         """One flat JSON object under the names that users rely on; samples are kept apart."""
         flat: dict[str, Any] = msgspec.to_builtins(self)
         del flat["samples"]
         return flat
+
+
+def what_if_name(rig: str, *, told: bool) -> str:
+    """`rig`, with a word on it where it is `told` that nobody ever measured such a machine."""
+    return f"{rig} (what-if)" if told else rig
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):

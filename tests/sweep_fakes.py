@@ -42,6 +42,7 @@ class FakeRig:
         self.info = RigInfo(
             name="fake", title="a fake", engines=("send", "sendmmsg"), sinks=("stack",), factors=factors
         )
+        self.made_with: dict[str, Any] = {}
         self.driver: DriverFacts | None = None
         self.now: dict[str, Any] = {"tx_ring": 512, "rx_usecs": 1}
 

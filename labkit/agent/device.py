@@ -168,7 +168,7 @@ class DeviceHost:
             qdisc_queued=qdisc.queued,
             softnet_dropped=softnet_dropped(),
             statistics=[*driver_statistics(self._device.name), *self._standard_statistics().items()],
-            interrupts=self._interrupts.total(),
+            interrupts=self._interrupts.by_name(),
         )
 
     def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:

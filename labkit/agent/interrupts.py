@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from labkit.counters.interrupts import QueueInterrupts, parse_interrupts, queue_interrupts
+from labkit.counters.interrupts import QueueInterrupts, counts_by_name, parse_interrupts, queue_interrupts
 from labkit.drivers.interrupt_names import NamePattern
 from labkit.errors import CapabilityMissingError
 from labkit.linux.interfaces import Interface
@@ -42,10 +42,9 @@ class DeviceInterrupts:
         self._interface, self._bus, self._patterns = interface, bus, patterns
         self._text, self._sys = text, sys
 
-    def total(self) -> int | None:
-        """Interrupts of all queues since they were requested; None when no line names one."""
-        queues = self._queues()
-        return sum(queue.total for queue in queues) if queues else None
+    def by_name(self) -> dict[str, int] | None:
+        """Interrupts of each queue since they were requested; None when no line names one."""
+        return counts_by_name(self._queues()) or None
 
     def turnable(self) -> list[int]:
         """Numbers of those that only queues of this device raise, in the order of the file.

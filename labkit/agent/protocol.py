@@ -15,7 +15,7 @@ from labkit.linux.links import LinkFacts
 from labkit.nic.put_back import PutBack
 from labkit.records import Privilege, Sample
 
-PROTOCOL_VERSION: Final = 4
+PROTOCOL_VERSION: Final = 5
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -188,7 +188,13 @@ class Live(Message, frozen=True, kw_only=True):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """Raw counters at one instant; what is not counted here is None or absent."""
+    """Raw counters at one instant; what is not counted here is None or absent.
+
+    Attributes
+    ----------
+    interrupts : dict of str to int or None
+        Those of the device's queues, as ``/proc/interrupts`` calls them.
+    """
 
     device: dict[str, int]
     peer: dict[str, int]
@@ -197,7 +203,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     qdisc_queued: int | None
     softnet_dropped: int | None
     statistics: list[tuple[str, int]] = []
-    interrupts: int | None = None
+    interrupts: dict[str, int] | None = None
 
 
 class Measured(Message, frozen=True, kw_only=True):

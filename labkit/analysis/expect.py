@@ -7,15 +7,16 @@ from typing import Any, Final
 
 import msgspec
 
-from labkit.analysis.operations import OPERATIONS, accepted, changed_by, completed, costs
+from labkit.analysis.operations import OPERATIONS, changed_by, completed, costs, nanoseconds
 from labkit.analysis.ring import SETTLED
 from labkit.analysis.turns import frame_cost_ns, limit_of_answer
 from labkit.errors import WorkloadError, listed
 from labkit.factors import SETTING_NAMES, XMIT_MODES, Scalar, Settings
-from labkit.simnic.loop import simulate
+from labkit.simnic.loop import RECEIVED, simulate
 from labkit.simnic.profile import Constant, Profile
 from labkit.simnic.run import Share
 from labkit.simnic.sender import Sender, terms
+from labkit.simnic.settings import accepted
 
 AS_EXPECTED_NS: Final = 1.0
 """Measured and expected differ by no more; ab_ndo_xmit_flush_conclusions.csv: 1.0 ns from boot to boot."""
@@ -31,6 +32,8 @@ SENDER_CHANGES: Final[Mapping[str, type]] = {
     "frame_bytes": int,
 }
 """What of the sender may change, and its kind."""
+MOST_OPERATIONS: Final = 1e9
+"""More, or less, of one operation a packet than this is a slip."""
 LEAST: Final = {"batch": 1, "clone_skb": 0, "frame_bytes": 14}
 
 
@@ -136,6 +139,8 @@ def expect(
     CapabilityMissingError, SettingRefusedError
         The machine lacks what is asked, or its driver refuses it.
     """
+    if measured_ns is not None:
+        nanoseconds("measured_ns", measured_ns)
     known = costs(profile, microcosts)
     shares = _operation_shares(change, known, where)
     told: dict[str, Any] = {"change": dict(change), "where": where, "measured_ns": measured_ns}
@@ -170,8 +175,9 @@ class _Side:
         answer = simulate(profile, settings, sender, SETTLED)
         self.shares = {share.name: share for share in answer.budget}
         self.total_ns = sum(share.ns_per_packet for share in answer.budget)
-        self.cost_ns = frame_cost_ns(profile, sender)
-        self.first = terms(profile, sender)[0].name
+        receives = sender.engine == "receive"
+        self.cost_ns = profile.value("receive_ns") if receives else frame_cost_ns(profile, sender)
+        self.first = RECEIVED if receives else terms(profile, sender)[0].name
         self.limit = limit_of_answer(profile, settings, sender, answer)
 
 
@@ -206,7 +212,11 @@ def _operation_shares(
     shares = []
     for name, value in change.items():
         if name in known:
-            if isinstance(value, bool) or not isinstance(value, int | float):
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not abs(value) <= MOST_OPERATIONS
+            ):
                 raise WorkloadError(f"change {name} {value!r}: give how many more a packet, as -2")
             cost = known[name]
             source = f"{cost.kind}: {cost.source}"

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from labkit.analysis.counted import counted_budget, counted_evidence, counted_unknown
-from labkit.analysis.operations import completed
+from labkit.analysis.operations import completed, nanoseconds
 from labkit.analysis.ring import SETTLED, RingZones, ring_label, wire_budget, zones_of
 from labkit.analysis.turns import (
     Turn,
@@ -18,8 +18,8 @@ from labkit.analysis.turns import (
     wait_ns,
 )
 from labkit.factors import Scalar
-from labkit.records import Trial
-from labkit.simnic.loop import simulate
+from labkit.records import Trial, what_if_name
+from labkit.simnic.loop import WAITS, simulate
 from labkit.simnic.profile import Profile
 from labkit.simnic.run import Share, Simulated, Zones
 from labkit.simnic.sender import HYPOTHESES, Sender
@@ -40,6 +40,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     rig, engine : str
+        A what-if machine is called one.
         Where it ran, and by which engine.
     frame_bytes : int
         Frame length without FCS.
@@ -101,7 +102,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         if self.ns_per_packet is not None:
             wire = ", ".join(f"{ns:.2f} at {speed}" for speed, ns in self.wire_ns.items())
             lines.append(f"a packet takes {self.ns_per_packet:.1f} ns ({self.measured_by}); the wire: {wire}")
-            lines += [f"  {share.ns_per_packet:8.2f}  {share.name} [{share.source}]" for share in self.budget]
+            lines += [
+                f"  {share.ns_per_packet:z8.2f}  {share.name} [{share.source}]" for share in self.budget
+            ]
         if self.ring is not None:
             lines.append(f"ring: {self.ring.text()}")
         return "\n".join([*lines, *(f"unknown: {each}" for each in self.unknown)])
@@ -117,7 +120,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         lines = [self._heading(), "", *(f"- {each}" for each in head), ""]
         if self.budget:
             lines += ["| ns a packet | | source |", "|---:|---|---|"]
-            lines += [f"| {each.ns_per_packet:.2f} | {each.name} | {each.source} |" for each in self.budget]
+            lines += [f"| {each.ns_per_packet:z.2f} | {each.name} | {each.source} |" for each in self.budget]
             lines += [f"| **{self.ns_per_packet:.2f}** | whole | {self.measured_by} |", ""]
         return "\n".join([*lines, *(f"*Unknown:* {each}  " for each in self.unknown)])
 
@@ -144,6 +147,8 @@ def explain(trial: Trial, *, profile: Profile | None = None, measured_ns: float 
         Time a packet as somebody measured or published it at this setting; it is then that time which the
         budget explains, and what the simulated machine does not account for stands as unexplained.
     """
+    if measured_ns is not None:
+        nanoseconds("measured_ns", measured_ns, least=0)
     if profile is None:
         return _by_counters(trial, measured_ns)
     sender = sender_of(trial)
@@ -162,12 +167,12 @@ def explain(trial: Trial, *, profile: Profile | None = None, measured_ns: float 
         whole *= sender.cpus  # the budget holds what every CPU did meanwhile
     ring: Any = settings.get("tx_ring", machine.driver.defaults["tx_ring"])
     return Explanation(
-        rig=trial.rig,
+        rig=what_if_name(trial.rig, told=machine.what_if),
         engine=trial.engine,
         frame_bytes=trial.frame_bytes,
         settings=settings,
         limited_by=limited_by,
-        evidence=_evidence(machine, settings, budget, law),
+        evidence=_evidence(machine, settings, sender, budget, law),
         unknown=_unknown(machine, settings, sender),
         turns=turns(machine, settings, sender),
         ns_per_packet=whole,
@@ -251,10 +256,14 @@ def _answered(trial: Trial, answer: Simulated) -> tuple[tuple[Share, ...], Zones
 def _evidence(
     profile: Profile,
     settings: dict[str, Scalar],
+    sender: Sender,
     budget: tuple[Share, ...],
     law: tuple[dict[str, float], str] | None,
 ) -> tuple[str, ...]:
     total = sum(share.ns_per_packet for share in budget)
+    if sender.engine == "receive":
+        idle = wait_ns(budget, WAITS["idle_ps"])
+        return (f"the receiver's CPU is idle for {idle:.1f} of {total:.1f} ns a packet",)
     waits = wait_ns(budget)
     lines = [
         f"the sender waits {waits:.1f} of {total:.1f} ns a packet for the ring"

@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 
 from labkit.errors import CapabilityMissingError, WorkloadError, listed
-from labkit.factors import Scalar, Settings
 from labkit.simnic.profile import NEEDED, Constant, Profile
 from labkit.simnic.sender import Sender
+from labkit.units import NS_PER_S
 
 _STEPS: Final = "data/published/pktgen_patch_steps.csv"
 
@@ -59,8 +59,22 @@ def costs(profile: Profile | None, microcosts: Mapping[str, float] | None) -> di
         known = profile.constants.known()
         found |= {name: known[constant] for name, constant in OWN.items() if constant in known}
     for name, ns in (microcosts or {}).items():
+        nanoseconds(f"microcosts {name}", ns, least=0)
         found[name] = Constant(value=ns, kind="sourced", source="measured on this machine")
     return found
+
+
+def nanoseconds(name: str, value: object, *, least: float = -NS_PER_S) -> float:
+    """`value` of `name`, checked: a number of `least` to a second.
+
+    Raises
+    ------
+    WorkloadError
+        Something else.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= NS_PER_S:
+        raise WorkloadError(f"{name} {value!r}: give nanoseconds from {least:g} to {NS_PER_S:g}, a second")
+    return value
 
 
 def per_frame_constant(sender: Sender) -> str:
@@ -86,6 +100,7 @@ def changed_by(profile: Profile, sender: Sender, more_ns: float) -> Profile:
             f"change: it takes {-more_ns:g} ns from a frame that costs {before.value:g} ns on "
             f"sim:{profile.name}; take away fewer operations"
         )
+    nanoseconds("change: a frame's new cost", value)
     cost = Constant(value=value, kind=before.kind, source=before.source)
     return _with(profile, {name: cost})
 
@@ -113,23 +128,3 @@ def completed(profile: Profile, sender: Sender) -> Profile:
 
 def _with(profile: Profile, constants: Mapping[str, Constant]) -> Profile:
     return msgspec.structs.replace(profile, constants=msgspec.structs.replace(profile.constants, **constants))
-
-
-def accepted(profile: Profile, asked: Settings) -> dict[str, Scalar]:
-    """The driver's defaults and what it makes of `asked`.
-
-    Raises
-    ------
-    WorkloadError
-        A setting of which this machine's driver is not known to do anything.
-    CapabilityMissingError, SettingRefusedError
-        As `labkit.drivers.facts.DriverFacts.accepted` says.
-    """
-    found: dict[str, Scalar] = dict(profile.driver.defaults)
-    for name, value in asked.items():
-        taken = profile.driver.accepted(name, value, found)
-        if taken is None:
-            known = listed(sorted(profile.driver.values))
-            raise WorkloadError(f"sim:{profile.name}: it is not known what {name} does here; known: {known}")
-        found[name] = taken
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -68,8 +68,16 @@ class ResultsLike(Protocol):
         ...
 
 
+def what_if(results: ResultsLike) -> bool:
+    """Whether any trial ran on a machine that nobody ever measured."""
+    return any(row.trial.environment.get("what_if") for row in results.rows)
+
+
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """Repeats of one value: `mean` with its 95 % interval, which a single repeat doesn't have."""
+    """Repeats of one value: `mean` with its 95 % interval, which a single repeat doesn't have.
+
+    The interval is the median's where `estimate` was asked for that.
+    """
 
     n: int
     mean: float
@@ -102,8 +110,10 @@ class PointSummary(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
 
 
-def estimate(values: Iterable[float], *, seed: int = 0) -> Estimate | None:
-    """Mean, median and 95 % percentile-bootstrap interval of the mean; None without a finite value.
+def estimate(
+    values: Iterable[float], *, of: Literal["mean", "median"] = "mean", seed: int = 0
+) -> Estimate | None:
+    """Mean, median and 95 % percentile-bootstrap interval of the one `of` names; None without a finite value.
 
     Percentile bootstrap with 2000 resamples: B. Efron, R. Tibshirani, An Introduction to the
     Bootstrap (1993), chapter 13.
@@ -117,7 +127,8 @@ def estimate(values: Iterable[float], *, seed: int = 0) -> Estimate | None:
     if sample.size > 1:
         drawn = np.random.Generator(np.random.PCG64(seed)).choice(sample, (RESAMPLES, sample.size))
         tail = (1 - CONFIDENCE) / 2
-        low, high = (float(edge) for edge in np.quantile(drawn.mean(axis=1), (tail, 1 - tail)))
+        middles = np.median(drawn, axis=1) if of == "median" else drawn.mean(axis=1)
+        low, high = (float(edge) for edge in np.quantile(middles, (tail, 1 - tail)))
     middle = float(np.median(sample))
     return Estimate(n=sample.size, mean=float(sample.mean()), median=middle, low=low, high=high)
 

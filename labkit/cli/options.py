@@ -78,6 +78,14 @@ rig_parameters: Callable[[Command], Command] = together(
     ),
     click.option("--i-know", metavar="NAME", help="nic: its name again, though something depends on it."),
     click.option("--fault", "faults", multiple=True, metavar="NAME=VALUE", help="sim: see lk.Faults."),
+    click.option(
+        "--hypothesis",
+        "hypotheses",
+        multiple=True,
+        metavar="NAME",
+        help="sim: an explanation that is taken to be true; an unknown name lists them.",
+    ),
+    click.option("--random-arrivals", is_flag=True, default=None, help="sim: engine receive, at random."),
     click.option("--sim-seed", type=int, help="sim: seed of everything random.  [default: 1]"),
     state,
 )
@@ -117,7 +125,13 @@ def parameters_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """The rig's own parameters among `options`, those that were given."""
     faults = pairs(options["faults"], "--fault") or None
     own = {name: options[name] for name in RIG_PARAMETERS}
-    return given({**own, "faults": faults, "seed": options["sim_seed"]})
+    simulated = {
+        "faults": faults,
+        "hypotheses": options["hypotheses"] or None,
+        "random_arrivals": options["random_arrivals"],
+        "seed": options["sim_seed"],
+    }
+    return given({**own, **simulated})
 
 
 def open_rig(name: str, options: Mapping[str, Any]) -> Rig:

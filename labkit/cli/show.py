@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from labkit.analysis.summary import PointSummary, ResultsLike, summarise
+from labkit.analysis.summary import PointSummary, ResultsLike, summarise, what_if
 from labkit.records import Mark, Trial
 from labkit.traffic.sizes import mean_wire_bytes, sizes_text
 from labkit.units import gbit_per_s, ns_to_seconds, percent_error
@@ -52,7 +52,7 @@ def trial_text(trial: Trial) -> str:
     length = (
         f"frames of {sizes_text(flow, trial.frame_bytes)}" if mixed else f"{trial.frame_bytes}-byte frames"
     )
-    parts = [trial.rig, trial.engine, f"{length}{asked}"]
+    parts = [trial.place, trial.engine, f"{length}{asked}"]
     parts += [f"batch {trial.batch}"] if trial.batch is not None else []
     parts += [f"sink {trial.sink}"] if trial.sink is not None else []
     counts = [
@@ -131,6 +131,7 @@ def sweep_text(results: ResultsLike) -> str:
     lines = table(["", "trials", "mean pps", "95 % from", "to", "marked"], rows)
     reasons = {(levels_text(gap.levels), gap.gap.reason): None for gap in results.gaps}
     lines += [f"gap {levels}: {reason}" for levels, reason in reasons]
+    lines += ["what-if: nobody ever measured such a machine"] if what_if(results) else []
     return "\n".join(lines)
 
 

@@ -200,6 +200,14 @@ def queue_interrupts(
     return tuple(found)
 
 
+def counts_by_name(queues: Iterable[QueueInterrupts]) -> dict[str, int]:
+    """Interrupts of all CPUs by name; those of one name are taken together."""
+    counts: dict[str, int] = {}
+    for queue in queues:
+        counts[queue.name.name] = counts.get(queue.name.name, 0) + queue.total
+    return counts
+
+
 def _is_of(name: InterruptName, line_pci: str | None, device: str, pci: str | None, bus: str | None) -> bool:
     if name.device is not None:
         return name.device == device

@@ -10,12 +10,13 @@ from labkit.drivers.values import ValueFacts
 _WHAT_IF: Final = "assumed for a what-if machine; no driver was read"
 _RING: Final = ValueFacts(default=1024, minimum=64, maximum=8192, rounding="power of two up", source=_WHAT_IF)
 _USECS: Final = ValueFacts(default=16, minimum=1, maximum=1000, step_ns=1000, source=_WHAT_IF)
+_CHANNELS: Final = ValueFacts(default=16, minimum=1, maximum=64, source=_WHAT_IF)
 
 GENERIC: Final = TransmitFacts(
     name="generic",
     rings=frozenset({"rx_ring", "tx_ring"}),
     coalesce=frozenset({"rx_usecs"}),
-    values={"tx_ring": _RING, "rx_ring": _RING, "rx_usecs": _USECS},
+    values={"tx_ring": _RING, "rx_ring": _RING, "rx_usecs": _USECS, "channels": _CHANNELS},
     tx_ring=_RING,
     rx_usecs=_USECS,
     moderation="interval",

@@ -158,22 +158,20 @@ class ValueFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def whole_number(setting: str, asked: Scalar) -> int:
-    """`asked` as ethtool would send it for `setting`.
+    """`asked` as the kernel would be sent it for `setting`.
 
     Raises
     ------
     WorkloadError
         Not a whole number.
     SettingRefusedError
-        A whole number that ethtool has no room for.
+        A whole number that has no room in 32 bits.
     """
     number = typed(setting, asked)
     if not isinstance(number, int) or isinstance(number, bool):
         raise WorkloadError(f"{setting} {asked!r}: give a whole number")
     if not 0 <= number <= U32_MAX:
-        raise SettingRefusedError(
-            f"{setting} {number}: ethtool's field is 0 to {U32_MAX}", errno=errno.ERANGE
-        )
+        raise SettingRefusedError(f"{setting} {number}: its field is 0 to {U32_MAX}", errno=errno.ERANGE)
     return number
 
 

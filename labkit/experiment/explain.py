@@ -13,16 +13,17 @@ from labkit.analysis import explain as explanations
 from labkit.analysis import ring
 from labkit.analysis.expect import Expectation
 from labkit.analysis.explain import Explanation, sender_of
-from labkit.analysis.operations import accepted, completed
+from labkit.analysis.operations import completed
 from labkit.analysis.turns import law_pps, limit_of_answer
 from labkit.errors import WorkloadError
 from labkit.factors import Scalar, Settings
 from labkit.paths import data_dir
-from labkit.records import Trial
+from labkit.records import Trial, what_if_name
 from labkit.rigs.profiles import load_profile
 from labkit.simnic.loop import simulate
 from labkit.simnic.profile import Profile
 from labkit.simnic.sender import Sender
+from labkit.simnic.settings import accepted
 
 SIM_PREFIX: Final = "sim:"
 
@@ -105,7 +106,7 @@ def expect(
     return expectations.expect(
         change,
         profile=profile,
-        where=f"{where} {told}".rstrip(),
+        where=f"{what_if_name(where, told=bool(profile and profile.what_if))} {told}".rstrip(),
         settings=in_force,
         sender=_sender(sender_of(trial) if trial else Sender(engine="pktgen"), sender),
         microcosts=microcosts,

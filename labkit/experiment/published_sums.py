@@ -136,11 +136,13 @@ def _sum(
     file: str,
     setting: Mapping[str, Scalar],
     unit: str,
-    published: float,
-    lab: float,
+    published: float | None,
+    lab: float | None,
     *,
     fitted: bool = False,
+    reason: str | None = None,
 ) -> PublishedPoint:
+    """A figure and the lab's; without the lab's, the reason."""
     return PublishedPoint(
         file=file,
         table=file,
@@ -148,21 +150,13 @@ def _sum(
         unit=unit,
         published=published,
         lab=lab,
-        error=percent_error(lab, published),
+        error=None if lab is None or published is None else percent_error(lab, published),
         fitted=fitted,
+        reason=reason,
     )
 
 
 def _open(
     file: str, setting: Mapping[str, Scalar], unit: str, published: float | None, reason: str
 ) -> PublishedPoint:
-    return PublishedPoint(
-        file=file,
-        table=file,
-        setting=dict(setting),
-        unit=unit,
-        published=published,
-        lab=None,
-        error=None,
-        reason=reason,
-    )
+    return _sum(file, setting, unit, published, None, reason=reason)

@@ -148,6 +148,7 @@ class Sweep:
             "rig": self.rig.info.name,
             "plan": msgspec.to_builtins(self.plan),
             "workload": _description(self.workload),
+            "made_with": self.rig.made_with,
         }
         found = store.unfinished(**entry) if resume else None
         if found is not None:

@@ -79,6 +79,11 @@ def smt_active(root: Path) -> bool:
     return text(root / CPUS / "smt/active") == "1"
 
 
+def core_cpus(root: Path, cpu: int) -> frozenset[int]:
+    """CPUs that are threads of the same core as `cpu`, itself among them."""
+    return cpu_set(text(root / CPUS / f"cpu{cpu}/topology/thread_siblings_list"))
+
+
 def isolated_cpus(root: Path) -> str:
     """CPUs that the scheduler leaves alone (isolcpus), as a list; empty for none."""
     return text(root / CPUS / "isolated").replace("(null)", "")

@@ -2,6 +2,7 @@ set(LABKIT_CORE_SOURCES
     affinity.cpp
     clock.cpp
     frame_table.cpp
+    microcosts.cpp
     pacing.cpp
     sim_nic.cpp
     socket.cpp
@@ -13,4 +14,5 @@ set(LABKIT_BINDING_SOURCES
     bind_engines.cpp
     bind_errors.cpp
     bind_frame_table.cpp
+    bind_microcosts.cpp
     bind_sim.cpp)

@@ -10,7 +10,7 @@ from labkit.analysis.pivot import Cell, Pivot, error_percent, pivot
 from labkit.analysis.summary import ResultsLike
 from labkit.factors import Scalar
 from labkit.plots import look
-from labkit.plots.labels import drawable, level_text, title, value_text
+from labkit.plots.labels import drawable, level_text, of_machine, title, value_text
 
 PAIR_GAP_FRACTION = 0.07
 
@@ -33,7 +33,9 @@ def heatmap(results: ResultsLike | Pivot, x: str = "", y: str = "", value: str =
         No such factor or value, or a third factor varies.
     """
     cells = results if isinstance(results, Pivot) else pivot(results, x, y, value)
-    fig = look.figure(f"{title(cells.value)} over {title(cells.x)} and {title(cells.y)}")
+    fig = look.figure(
+        of_machine(f"{title(cells.value)} over {title(cells.x)} and {title(cells.y)}", what_if=cells.what_if)
+    )
     fig.add_trace(_trace(cells, colorbar={"title": {"text": title(cells.value)}}))
     fig.update_layout(
         xaxis=look.categories(title(cells.x), _texts(cells.x_levels)),
@@ -55,7 +57,12 @@ def heatmap_pair(
     """
     errors = error_percent(measured, reference)
     panels = ((reference, names[0]), (measured, names[1]), (errors, f"error of {names[1]} (%)"))
-    fig = look.figure(f"{title(reference.value)}: {names[1]} beside {names[0]}")
+    fig = look.figure(
+        of_machine(
+            f"{title(reference.value)}: {names[1]} beside {names[0]}",
+            what_if=measured.what_if or reference.what_if,
+        )
+    )
     # beside its bar a title stays clear of the other bar on a narrow page
     bar = {"title": {"text": title(reference.value), "side": "right"}, "x": 1.0}
     scale = {"colorscale": look.SEQUENTIAL, "colorbar": bar}

@@ -57,6 +57,11 @@ STAGES: Final = {"_accepted": ", read back", "_effective": ", effective"}
 SI_PREFIXES: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
+def of_machine(heading: str, *, what_if: bool) -> str:
+    """`heading` of a figure, which says so where nobody ever measured the machine."""
+    return f"{heading} (what-if machine)" if what_if else heading
+
+
 def title(name: str) -> str:
     """Axis title with the unit: ``rx-usecs (µs)``; a name without an entry speaks for itself."""
     for suffix, words in STAGES.items():

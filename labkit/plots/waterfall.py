@@ -86,7 +86,7 @@ def _bars(rows: list[tuple[Share, float]], name: str, colour: str) -> go.Bar:
         orientation="h",
         name=name,
         marker={"color": colour, "line": {"width": 0}},
-        text=[f"{share.ns_per_packet:.2f}" for share, _ in rows],
+        text=[f"{share.ns_per_packet:z.2f}" for share, _ in rows],
         textposition="outside",
         cliponaxis=False,
         customdata=[

@@ -119,7 +119,9 @@ def store_published(store: Store, table: str, folder: Path | None = None) -> int
         "points": [row.levels for row in results.rows],
     }
     workload = {"engine": SHAPES[table].engine, "frame_bytes": SHAPES[table].frame_bytes}
-    sweep_id = store.begin(rig=results.rig, plan=plan, workload=workload, environment=results.environment)
+    sweep_id = store.begin(
+        rig=results.rig, plan=plan, workload=workload, made_with={}, environment=results.environment
+    )
     for row in results.rows:
         store.keep(sweep_id, row)
     store.mark(sweep_id, "finished")

@@ -71,7 +71,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         marked = sum(bool(trial.marks) for trial in self.trials)
         over = ", ".join(f"{name} ({len(levels)})" for name, levels in self.factors.items()) or "nothing"
         return (
-            f"<Results{number} on {self.rig}, {self.state}: {len(self.rows)} trials ({marked} marked) and "
+            f"<Results{number} on {self.place}, {self.state}: {len(self.rows)} trials ({marked} marked) and "
             f"{len(self.gaps)} gaps over {over}>"
         )
 
@@ -84,6 +84,11 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         return head + str(
             self.frame()[list(columns)].to_html(max_rows=SHOWN_TRIALS, float_format="{:,.1f}".format)
         )
+
+    @property
+    def place(self) -> str:
+        """The rig's name for people (`labkit.records.Trial.place`)."""
+        return self.trials[0].place if self.rows else self.rig
 
     @property
     def trials(self) -> tuple[Trial, ...]:

@@ -61,6 +61,7 @@ class Store:
         rig: str,
         plan: Mapping[str, Any],
         workload: Mapping[str, Any],
+        made_with: Mapping[str, Any],
         environment: Mapping[str, Any],
     ) -> int:
         """Enter a new sweep in state ``running`` and return its number.
@@ -77,7 +78,7 @@ class Store:
             row = SweepRow(
                 created_at=self._now().isoformat(timespec="seconds"),
                 rig=rig,
-                identity=_identity(rig, plan, workload),
+                identity=_identity(rig, plan, workload, made_with),
                 plan=dict(plan),
                 workload=dict(workload),
                 environment=dict(environment),
@@ -87,12 +88,14 @@ class Store:
             session.flush()
             return row.id
 
-    def unfinished(self, *, rig: str, plan: Mapping[str, Any], workload: Mapping[str, Any]) -> int | None:
-        """Newest sweep of the same plan, rig, workload and record schema that did not finish."""
+    def unfinished(
+        self, *, rig: str, plan: Mapping[str, Any], workload: Mapping[str, Any], made_with: Mapping[str, Any]
+    ) -> int | None:
+        """Newest unfinished sweep of the same plan, workload and record schema, on a rig made alike."""
         if not self._database.exists:
             return None
         self._database.prepare()
-        same = SweepRow.identity == _identity(rig, plan, workload)
+        same = SweepRow.identity == _identity(rig, plan, workload, made_with)
         query = select(SweepRow.id).where(same, SweepRow.state != "finished").order_by(SweepRow.id.desc())
         with self._database.reading() as session:
             return session.scalars(query).first()
@@ -171,8 +174,10 @@ class Store:
         return row
 
 
-def _identity(rig: str, plan: Mapping[str, Any], workload: Mapping[str, Any]) -> str:
-    parts = {"rig": rig, "plan": plan, "workload": workload, "schema": SCHEMA_VERSION}
+def _identity(
+    rig: str, plan: Mapping[str, Any], workload: Mapping[str, Any], made_with: Mapping[str, Any]
+) -> str:
+    parts = {"rig": rig, "made_with": made_with, "plan": plan, "workload": workload, "schema": SCHEMA_VERSION}
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from labkit.agent.client import AgentClient
@@ -44,6 +44,8 @@ class AgentRig(OpenRig):
         Settings that were asked for when it was opened.
     sink : str
         Where frames end unless the workload says otherwise.
+    made_with : mapping
+        What else it was made with.
 
     Attributes
     ----------
@@ -52,13 +54,21 @@ class AgentRig(OpenRig):
     """
 
     def __init__(
-        self, info: RigInfo, client: AgentClient, opened: Opened, *, asked: dict[str, Scalar], sink: str
+        self,
+        info: RigInfo,
+        client: AgentClient,
+        opened: Opened,
+        *,
+        asked: dict[str, Scalar],
+        sink: str,
+        made_with: Mapping[str, Any],
     ) -> None:
         self._info = info
         self.notes = tuple(opened.notes)
         self._client = client
         self._privilege = opened.privilege
         self._asked = asked
+        self._made_with = {**asked, "sink": sink, **made_with}
         self._accepted = opened.settings
         self._sink = sink
         self._machine = machine_facts()
@@ -87,6 +97,11 @@ class AgentRig(OpenRig):
     def info(self) -> RigInfo:
         """Name, engines, sinks and factors."""
         return self._info
+
+    @property
+    def made_with(self) -> Mapping[str, Any]:
+        """Settings, sink and whatever else it was opened with."""
+        return self._made_with
 
     def check(self, workload: Workload) -> None:
         """Raise what is known to be wrong before anything is sent.

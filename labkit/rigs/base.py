@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 import msgspec
 
@@ -71,6 +71,11 @@ class Rig(Protocol):
     @property
     def info(self) -> RigInfo:
         """Name, engines, sinks and factors."""
+        ...
+
+    @property
+    def made_with(self) -> Mapping[str, Any]:
+        """What it was made with besides its name, as JSON; one made otherwise belongs to another sweep."""
         ...
 
     @property

@@ -10,9 +10,9 @@ from labkit.factors import ENGINE_NAMES, PKTGEN_FACTORS, SETTING_NAMES, SINK_NAM
 from labkit.paths import data_dir
 from labkit.records import RigInfo, Workload
 from labkit.rigs.profiles import load_profiles
-from labkit.rigs.simulated_settings import setting_rules
 from labkit.simnic.profile import Profile
 from labkit.simnic.sender import Sender, terms
+from labkit.simnic.settings import setting_rules
 
 SIM_PREFIX: Final = "sim:"
 
@@ -71,6 +71,8 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
     cpus = 1 if workload.cpus is None else workload.cpus
     if cpus < 1:
         raise WorkloadError(f"cpus {cpus}: give 1 or more")
+    if workload.cpu is not None and workload.cpu < 0:
+        raise WorkloadError(f"cpu {workload.cpu}: CPUs count from 0")
     if cpus > 1 and not info.name.startswith(SIM_PREFIX):
         raise CapabilityMissingError(
             f"rig '{info.name}' sends from one CPU, not from cpus {cpus}; try rig '{known_rigs()[0].name}'"

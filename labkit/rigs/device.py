@@ -88,7 +88,9 @@ class DeviceRig(AgentRig):
         self._facts = facts_of(opened.driver or "")
         self._interrupts = opened.interrupts
         self._look_only = look_only
-        super().__init__(info, client, opened, asked={}, sink=PORT if port else WIRE)
+        super().__init__(
+            info, client, opened, asked={}, sink=PORT if port else WIRE, made_with={"port": port}
+        )
 
     @property
     def driver(self) -> DriverFacts:

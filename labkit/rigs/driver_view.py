@@ -26,29 +26,39 @@ FELL: Final = frozenset({"wrapped", "reset", "wrap or reset"})
 def driver_view(measured: Measured, facts: DriverFacts) -> dict[str, Any]:
     """Full TX rings, the hardware's own counts, interrupts and resets of one run; None is not counted.
 
-    ``doubtful_counters`` says of each statistic that fell whether it wrapped or started again.
+    ``statistics`` are those that moved, by the driver's own names; ``doubtful_counters`` says of each one
+    that fell whether it wrapped or started again.
     """
     before = statistics_of(measured.before.statistics)
     after = statistics_of(measured.after.statistics)
     full = [push_back(each, facts) for each in (before, after)]
     own = {name: [total(each, facts, name) for each in (before, after)] for name in HARDWARE_COUNTS}
-    raised = [measured.before.interrupts, measured.after.interrupts]
+    deltas = statistic_deltas(before, after, facts)
     return {
         "push_back": counter_delta(*full, width_bits=64).value,
         **{name: counter_delta(*counts, width_bits=64).value for name, counts in own.items()},
-        "interrupts": counter_delta(*raised, width_bits=64).value,
+        **_interrupts(measured.before.interrupts, measured.after.interrupts),
         "device_resets": list(device_resets(before, after, facts)),
-        "doubtful_counters": {
-            name: delta.doubt
-            for name, delta in statistic_deltas(before, after, facts).items()
-            if delta.doubt in FELL
-        },
+        "statistics": {name: delta.value for name, delta in deltas.items() if delta.value},
+        "doubtful_counters": {name: delta.doubt for name, delta in deltas.items() if delta.doubt in FELL},
     }
 
 
 def effective_settings(accepted: Mapping[str, Scalar], facts: DriverFacts) -> dict[str, Scalar]:
     """What the hardware does; None for an interval whose steps are not known."""
     return {name: _effect(name, value, facts) for name, value in accepted.items()}
+
+
+def _interrupts(before: Mapping[str, int] | None, after: Mapping[str, int] | None) -> dict[str, Any]:
+    """All of a run, and by queue; a queue that has a new name since is one that nobody read before."""
+    if before is None or after is None:
+        return {"interrupts": None, "interrupts_by_queue": None}
+    return {
+        "interrupts": counter_delta(sum(before.values()), sum(after.values()), width_bits=64).value,
+        "interrupts_by_queue": {
+            name: counter_delta(before.get(name), count, width_bits=64).value for name, count in after.items()
+        },
+    }
 
 
 def _effect(name: str, accepted: Scalar, facts: DriverFacts) -> Scalar:

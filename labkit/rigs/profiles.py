@@ -91,8 +91,8 @@ def load_profile(folder: Path, name: str) -> Profile:
 
 def _read(path: Path) -> _File:
     try:
-        return msgspec.convert(tomllib.loads(path.read_text()), _File)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as odd:
+        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _File)
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as odd:
         raise WorkloadError(f"{path}: {odd}; mend that key of the profile") from odd
 
 
@@ -144,7 +144,10 @@ def _built(path: Path, place: str, kernel: _Kernel, before: Mapping[str, Constan
         value += times * cost.value
         parts.append(f"{times:+d} {operation} of {cost.value} ns ({cost.source})")
     source = f"{'; '.join(parts)}; the first: {packet.source}"
-    return Constant(value=round(value, 3), kind=packet.kind, source=source)
+    try:
+        return Constant(value=round(value, 3), kind=packet.kind, source=source)
+    except ValueError as odd:
+        raise _wrong(path, f"{place}.operations", f"they leave packet_ns what it cannot be: {odd}") from odd
 
 
 def _assumed(path: Path, content: _File) -> dict[str, Constant]:

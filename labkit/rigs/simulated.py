@@ -83,6 +83,16 @@ class SimulatedRig(OpenRig):
         return catalog.simulated(self.profile)
 
     @property
+    def made_with(self) -> Mapping[str, Any]:
+        """Seed, faults, hypotheses, and whether arrivals are random."""
+        return {
+            "seed": self._seed,
+            "faults": msgspec.to_builtins(self._faults),
+            "hypotheses": sorted(self._hypotheses),
+            "random_arrivals": bool(self._random_arrivals),
+        }
+
+    @property
     def driver(self) -> DriverFacts:
         """Facts of the simulated driver."""
         return self.profile.driver
@@ -146,15 +156,16 @@ class SimulatedRig(OpenRig):
         if on_sample is not None:
             for sample in samples:
                 on_sample(sample)
-        found = measurement(
+        measured, rule = measurement(
             answer,
             sender,
             self.driver,
             self._faults,
+            link_bits_per_s=self.profile.value("link_bits_per_s"),
             ended_by=ended_by(answer, sender, count),
             cpu=workload.cpu or 0,
         )
-        observed = driver_view(found.measured, self.driver)
+        observed = driver_view(measured, self.driver)
         in_force = self._in_force()
         asked = Asked(
             rig=self.info.name,
@@ -172,13 +183,12 @@ class SimulatedRig(OpenRig):
             environment={
                 **self._environment(workload, sender),
                 **observed,
-                "interrupts_by_queue": found.interrupts,
                 "simulated": view_of(answer, sender, self.profile, settings),
             },
             push_back=observed["push_back"],
             device_resets=observed["device_resets"],
         )
-        return trial_of(asked, found.measured, found.rule, samples)
+        return trial_of(asked, measured, rule, samples)
 
     def stop(self) -> None:
         """Do nothing: a simulated second is over in some ten milliseconds, before it can be stopped."""
@@ -227,6 +237,7 @@ class SimulatedRig(OpenRig):
         shown = {"frame_bytes_asked": workload.flow.frame_bytes}
         return {
             "profile": profile.name,
+            "what_if": profile.what_if,
             "kernel": profile.kernel,
             "cpu_model": profile.cpu,
             "nic": profile.nic,
@@ -234,7 +245,7 @@ class SimulatedRig(OpenRig):
             "constants": profile.constants.values(),
             "sources": profile.constants.origins(),
             "flow": workload.flow.describe(),
-            "sender": msgspec.to_builtins(sender),
+            "sender": msgspec.to_builtins(sender, order="deterministic"),
             "seed": self._seed,
             "faults": msgspec.to_builtins(self._faults),
             **(shown if workload.flow.frame_bytes != sender.frame_bytes else {}),

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from labkit.agent.protocol import Measured, Reading
-from labkit.counters.interrupts import InterruptLine, Interrupts, QueueInterrupts, queue_interrupts
+from labkit.counters.interrupts import InterruptLine, Interrupts, counts_by_name, queue_interrupts
 from labkit.drivers.facts import DriverFacts
 from labkit.drivers.interrupt_names import ALL
 from labkit.engines.base import EndedBy, EngineReport
@@ -17,7 +17,7 @@ from labkit.rigs.simulated_device import DEVICE
 from labkit.rigs.simulated_faults import Faults
 from labkit.simnic.run import Simulated
 from labkit.simnic.sender import Sender
-from labkit.units import FCS_BYTES
+from labkit.units import FCS_BYTES, NS_PER_S, line_rate_pps
 
 LINK_COUNTERS: Final = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "tx_dropped", "rx_missed_errors")
 STATISTICS: Final = {
@@ -44,41 +44,33 @@ EARLIER: Final = 1000
 FAR_END: Final = "the far end"
 
 
-class Measurement(msgspec.Struct, frozen=True, kw_only=True):
-    """One simulated run as a device's agent would report it.
-
-    Attributes
-    ----------
-    measured : Measured
-        Raw counters before and after, and the engine's report.
-    rule : PeerRule
-        What counts at the other end.
-    interrupts : dict of str to int
-        Interrupts of the card by name.
-    """
-
-    measured: Measured
-    rule: PeerRule
-    interrupts: dict[str, int]
-
-
 def counter_names(driver: DriverFacts) -> list[str]:
     """Counters of a simulated card: the link's, and its driver's statistics."""
     return list(dict.fromkeys([*LINK_COUNTERS, *(name for name, _ in _statistics(driver, {}))]))
 
 
 def measurement(
-    answer: Simulated, sender: Sender, driver: DriverFacts, faults: Faults, *, ended_by: EndedBy, cpu: int
-) -> Measurement:
-    """The run's readings; every counter starts at 0 unless a fault is to show."""
+    answer: Simulated,
+    sender: Sender,
+    driver: DriverFacts,
+    faults: Faults,
+    *,
+    link_bits_per_s: float,
+    ended_by: EndedBy,
+    cpu: int,
+) -> tuple[Measured, PeerRule]:
+    """The run's readings as a device's agent would report them, and what counts at the other end.
+
+    Every counter starts at 0 unless a fault is to show.
+    """
     counts = _counts(answer, sender)
-    by_queue = _interrupts(answer, driver)
+    late = max(counts["queued"], _beyond_wire(answer, sender, counts["tx_packets"], link_bits_per_s))
+    raised = _interrupts(answer, driver)
     link = {name: counts[name] for name in LINK_COUNTERS}
     statistics = dict(_statistics(driver, counts))
     first = {name: _before(name, moved, LINK_BITS, faults) for name, moved in link.items()}
     first_own = {name: _before(name, moved, STATISTIC_BITS, faults) for name, moved in statistics.items()}
-    raised = sum(queue.total for queue in by_queue)
-    before = _reading(first, first_own, 0)
+    before = _reading(first, first_own, dict.fromkeys(raised, 0))
     after = _reading(
         {name: _after(name, first[name], moved, LINK_BITS, faults) for name, moved in link.items()},
         {
@@ -105,7 +97,7 @@ def measurement(
         device_counter=place[1],
         peer_device=DEVICE if sender.engine == "receive" else None,
         before=before,
-        at_end=_at_end(after, place[1], counts["queued"]),
+        at_end=_at_end(after, place[1], late),
         after=after,
         settled=True,
         carrier=not answer.carrier_lost,
@@ -115,9 +107,7 @@ def measurement(
         steal_ns=0,
         kernel_warnings=[],
     )
-    return Measurement(
-        measured=measured, rule=rule, interrupts={queue.name.name: queue.total for queue in by_queue}
-    )
+    return measured, rule
 
 
 def busy_ns(answer: Simulated, sender: Sender) -> int:
@@ -150,6 +140,15 @@ def _counts(answer: Simulated, sender: Sender) -> dict[str, int]:
         # what neither left nor fits a ring still waits in the qdisc as the sender ends
         "queued": max(0, sent - cleaned - in_rings) if sender.through_qdisc else 0,
     }
+
+
+def _beyond_wire(answer: Simulated, sender: Sender, sent: int, link_bits_per_s: float) -> int:
+    """Frames that such a wire cannot have carried before the sender ended: they left the ring later."""
+    if not sent:
+        return 0
+    return max(
+        0, sent - int(answer.elapsed_ns / NS_PER_S * line_rate_pps(sender.frame_bytes, link_bits_per_s))
+    )
 
 
 def _place(sender: Sender) -> tuple[str, str]:
@@ -188,7 +187,7 @@ def _statistics(driver: DriverFacts, counts: Mapping[str, int]) -> list[tuple[st
     return list(found.items())
 
 
-def _interrupts(answer: Simulated, driver: DriverFacts) -> tuple[QueueInterrupts, ...]:
+def _interrupts(answer: Simulated, driver: DriverFacts) -> dict[str, int]:
     """Interrupts of each queue, told from their names as on any machine."""
     names = VECTORS.get(driver.name, SHARED_VECTOR)
     lines: list[InterruptLine] = []
@@ -197,7 +196,8 @@ def _interrupts(answer: Simulated, driver: DriverFacts) -> tuple[QueueInterrupts
         for name, count in zip(names, raised, strict=True):
             lines.append(_line(len(lines), name.format(device=DEVICE, queue=queue), count))
     file = Interrupts(cpus=(0,), lines=tuple(lines))
-    return queue_interrupts(file, device=DEVICE, patterns=driver.interrupt_names or ALL) if lines else ()
+    queues = queue_interrupts(file, device=DEVICE, patterns=driver.interrupt_names or ALL) if lines else ()
+    return counts_by_name(queues)
 
 
 def _line(label: int, name: str, count: int) -> InterruptLine:
@@ -216,7 +216,7 @@ def _after(name: str, before: int, moved: int, bits: int, faults: Faults) -> int
     return (before + moved) % (1 << bits)
 
 
-def _reading(link: dict[str, int], statistics: Mapping[str, int], interrupts: int) -> Reading:
+def _reading(link: dict[str, int], statistics: Mapping[str, int], interrupts: dict[str, int]) -> Reading:
     return Reading(
         device=link,
         peer={},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 from typing import Final
 
-from labkit.drivers.values import whole_number
 from labkit.errors import SettingRefusedError
 from labkit.factors import Scalar, Settings
 from labkit.nic.apply import SettingsHost
@@ -13,8 +12,8 @@ from labkit.nic.ethtool_knobs import resets_link
 from labkit.nic.guard import change_list
 from labkit.nic.journal import MemoryJournal
 from labkit.rigs.simulated_faults import Faults
-from labkit.rigs.simulated_settings import first_value, setting_rules
 from labkit.simnic.profile import Profile
+from labkit.simnic.settings import accepted_value, first_value, setting_rules
 
 DEVICE: Final = "eth0"
 LINK_BACK_S: Final = 3.0
@@ -56,14 +55,13 @@ class SimulatedDevice:
     """
 
     def __init__(self, profile: Profile, faults: Faults) -> None:
-        self._driver, self._faults = profile.driver, faults
-        self._rules = setting_rules(profile)
-        self._first = {name: first_value(rule) for name, rule in self._rules.items()}
+        self._profile, self._faults = profile, faults
+        self._first = {name: first_value(rule) for name, rule in setting_rules(profile).items()}
         self.values = dict(self._first)
         self._now_s = self._link_back_s = 0.0
         self._knobs = {
-            name: SimulatedKnob(self, name, resets_link=resets_link(name, self._driver))
-            for name in self._rules
+            name: SimulatedKnob(self, name, resets_link=resets_link(name, profile.driver))
+            for name in self._first
         }
         self.settings = SettingsHost(
             DEVICE,
@@ -88,9 +86,7 @@ class SimulatedDevice:
                 errno=errno.EINVAL,
                 kernel_text="refused by fault injection",
             )
-        if name in self._driver.values:
-            return whole_number(name, self._driver.accepted(name, asked, self.values))
-        return self._rules[name].accepted(whole_number(name, asked), name)
+        return accepted_value(self._profile, name, asked, self.values)
 
     def write(self, name: str, value: Scalar, *, resets_link: bool) -> None:
         """Take a value as the driver takes it."""

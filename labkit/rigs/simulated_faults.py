@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from labkit.errors import WorkloadError
-from labkit.rigs.simulated_settings import setting_rules
+from labkit.rigs.base import LONGEST_S
 from labkit.simnic.profile import Profile
+from labkit.simnic.settings import setting_rules
 
 
 class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,9 +47,11 @@ def faults_of(given: Faults | Mapping[str, Any] | None) -> Faults:
     WorkloadError
         An unknown fault, or a value of the wrong kind.
     """
-    if given is None or isinstance(given, Faults):
-        return given or Faults()
     known = Faults.__struct_fields__
+    if given is None:
+        return Faults()
+    if isinstance(given, Faults):  # built by hand, it may hold values of any kind
+        given = msgspec.structs.asdict(given)
     if not isinstance(given, Mapping):
         raise WorkloadError(f"faults {given!r}: give lk.Faults(...) or a mapping; known: {', '.join(known)}")
     for name in given:
@@ -76,10 +79,9 @@ def check_faults(faults: Faults, profile: Profile, counters: Iterable[str]) -> N
                 raise WorkloadError(
                     f"fault {fault}: sim:{profile.name} has no {name}; it has {', '.join(known)}"
                 )
-    if (faults.carrier_lost_after_s or 0) < 0:
-        raise WorkloadError(
-            f"fault carrier_lost_after_s {faults.carrier_lost_after_s}: give 0 or more seconds"
-        )
+    lost_s = faults.carrier_lost_after_s
+    if lost_s is not None and not 0 <= lost_s <= LONGEST_S:
+        raise WorkloadError(f"fault carrier_lost_after_s {lost_s}: give 0 to {LONGEST_S:g} seconds")
     if not 0 <= faults.drop_interrupt_every < 2**32:
         raise WorkloadError(
             f"fault drop_interrupt_every {faults.drop_interrupt_every}: give 0 for none, or a number above"

@@ -69,7 +69,6 @@ def _nothing(settings: Mapping[str, Scalar], sender: Sender) -> Simulated:
         itr=None,
         latency=(),
         samples=(),
-        trace=(),
         carrier_lost=False,
     )
 

@@ -80,7 +80,9 @@ class VethRig(AgentRig):
         except BaseException:
             client.close()
             raise
-        super().__init__(catalog.VETH, client, opened, asked=asked, sink=sink)
+        super().__init__(
+            catalog.VETH, client, opened, asked=asked, sink=sink, made_with={"peer_carrier": peer_carrier}
+        )
 
     def _checked(self, settings: Settings) -> dict[str, Scalar]:
         """`settings` without names that nobody knows, settings a veth never has, and values out of range."""

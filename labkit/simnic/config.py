@@ -25,14 +25,14 @@ def config_of(profile: Profile, settings: Mapping[str, Any], sender: Sender, run
     _set_card(config, profile, settings, sender)
     _set_moderation(config, profile, settings)
     _set_costs(config, profile, sender)
-    _set_sender(config, profile, settings, sender, run)
+    _set_sender(config, profile, settings, sender)
     return config
 
 
 def _set_run(config: _native.SimConfig, run: Run, sender: Sender) -> None:
     config.duration, config.warmup = _ps(run.duration_s * NS_PER_S), _ps(run.warmup_s * NS_PER_S)
     config.count = 0 if run.count is None else run.count
-    config.samples, config.trace, config.seed = run.samples, run.trace, run.seed
+    config.samples, config.seed = run.samples, run.seed
     config.lanes = sender.cpus
     config.drop_interrupt_every = run.faults.drop_interrupt_every
     if run.faults.carrier_lost_after_s is not None:
@@ -50,6 +50,8 @@ def _set_card(
     config.frame_bytes = sender.frame_bytes
     bits = 8 * wire_bytes(sender.frame_bytes)
     config.wire = _ps(bits / profile.value("link_bits_per_s") * NS_PER_S)
+    fetch_ns = profile.constants.fetch_ns
+    config.fetch = 0 if fetch_ns is None else _ps(fetch_ns.value)
     config.write_back = driver.write_back
     config.stop_descriptors, config.wake_descriptors = driver.stop_descriptors, driver.wake_descriptors
     config.clean_limit = driver.clean_limit
@@ -87,13 +89,13 @@ def _set_costs(config: _native.SimConfig, profile: Profile, sender: Sender) -> N
     for name in ("clean", "interrupt", "repoll", "cache_miss"):
         setattr(config, name, _ps(profile.value(f"{name}_ns")))
     config.cached = int(profile.value("cached_descriptors"))
-    constants = profile.constants
-    config.shared_line = 0 if constants.shared_line_ns is None else _ps(constants.shared_line_ns.value)
+    if "shared-line" in sender.hypotheses:
+        config.shared_line = _ps(profile.value("shared_line_ns"))
     config.locked_stall = config.doorbell if "locked-stall" in sender.hypotheses else 0
 
 
 def _set_sender(
-    config: _native.SimConfig, profile: Profile, settings: Mapping[str, Any], sender: Sender, run: Run
+    config: _native.SimConfig, profile: Profile, settings: Mapping[str, Any], sender: Sender
 ) -> None:
     config.sends = sender.engine != "receive"
     config.injects = sender.injects
@@ -101,8 +103,7 @@ def _set_sender(
     if sender.engine != "pktgen":
         config.when_full = fills.QUEUE if sender.through_qdisc else fills.REFUSE
     config.queue_limit = settings.get("txqueuelen", 1000)
-    config.bql = profile.bql and (sender.through_qdisc or run.trace > 0)
-    config.bql_stops = profile.bql and sender.through_qdisc
+    config.bql = config.bql_stops = profile.bql and sender.through_qdisc
     config.bql_min = settings.get("bql_limit_min", 0)
     config.bql_max = settings.get("bql_limit_max", NEVER_FULL_BYTES)
     if sender.engine == "receive":

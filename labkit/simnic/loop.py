@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from labkit import _native
+from labkit.errors import WorkloadError
 from labkit.simnic.config import PS_PER_NS, config_of
 from labkit.simnic.profile import Profile
-from labkit.simnic.run import Moment, Run, Share, Simulated, Zones
+from labkit.simnic.run import Run, Share, Simulated, Zones
 from labkit.simnic.sender import Sender, Term, terms
 from labkit.units import NS_PER_S
 
@@ -21,6 +22,8 @@ WAITS: Final = {
     "stall_ps": "locked operations behind the doorbell",
 }
 """What a CPU does that neither sends nor cleans."""
+RECEIVED: Final = "received frames"
+"""Part of a receiver's budget that each frame costs."""
 
 
 def simulate(
@@ -39,9 +42,17 @@ def simulate(
         What is sent, and how.
     run : Run or None
         How long, and what is looked at.
+
+    Raises
+    ------
+    WorkloadError
+        A time or length that the loop has no room for, such as a frame of more than 2 ms on the wire.
     """
     asked = Run() if run is None else run
-    report = _native.simulate(config_of(profile, settings, sender, asked))
+    try:
+        report = _native.simulate(config_of(profile, settings, sender, asked))
+    except ValueError as odd:
+        raise WorkloadError(f"sim:{profile.name}: {odd}; mend what was asked, or its profile") from odd
     return _simulated(profile, settings, sender, report)
 
 
@@ -73,10 +84,6 @@ def _simulated(
             if frames
         ),
         samples=tuple((sample.at // PS_PER_NS, sample.sent, sample.received) for sample in report.samples),
-        trace=tuple(
-            Moment(point.at / PS_PER_NS, point.waiting, point.uncleaned, point.interrupt, point.bql_limit)
-            for point in report.trace
-        ),
         carrier_lost=report.carrier_lost,
     )
 
@@ -112,7 +119,7 @@ def _share(term: Term, times: int, frames: int) -> Share:
 def _receiving(sender: Sender, received: int) -> tuple[tuple[str, str, int], ...]:
     if sender.engine == "tcp":
         return (("acknowledgements", "ack_ns", received),)
-    return (("received frames", "receive_ns", received),) if sender.engine == "receive" else ()
+    return ((RECEIVED, "receive_ns", received),) if sender.engine == "receive" else ()
 
 
 def _zones(ring: int, lanes: Sequence[_native.SimLane]) -> Zones:

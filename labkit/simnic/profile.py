@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final, Literal
 
 import msgspec
 
 from labkit.drivers.facts import TransmitFacts
 from labkit.errors import CapabilityMissingError
+
+LARGEST: Final = 1e12
+"""Above every cost in nanoseconds, count, and bit rate that a profile may name."""
 
 
 class Constant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,8 +32,8 @@ class Constant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         """Refuse what no cost or size can be."""
-        if not (math.isfinite(self.value) and self.value >= 0):
-            raise ValueError(f"value {self.value} must be a number of 0 or more")
+        if not 0 <= self.value <= LARGEST:
+            raise ValueError(f"value {self.value} must be a number of 0 or more, {LARGEST:g} at the most")
 
 
 class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,7 +72,10 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     qdisc_ns : Constant or None
         What the qdisc path costs more than the way past it.
     shared_line_ns : Constant or None
-        Moving a cache line that all sending CPUs write over to another one.
+        Moving a cache line that all sending CPUs write over to another one; paid with hypothesis
+        ``shared-line`` alone.
+    fetch_ns : Constant or None
+        From the doorbell until an idle card sends the first bit; None is at once: no table shows it.
     flush_ns : Constant or None
         The driver's call that rings the doorbell, in kernels where it is apart from sending a frame.
     receive_ns : Constant or None
@@ -106,6 +111,7 @@ class Constants(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     syscall_ns: Constant | None = None
     qdisc_ns: Constant | None = None
     shared_line_ns: Constant | None = None
+    fetch_ns: Constant | None = None
     flush_ns: Constant | None = None
     receive_ns: Constant | None = None
     doorbell_frames: Constant | None = None

@@ -31,8 +31,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         Frames of each CPU after which the run ends.
     samples : int
         Counts over time.
-    trace : int
-        Most moments of the first ring that are kept.
     seed : int
         Of random arrivals.
     """
@@ -41,7 +39,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     warmup_s: float = 0.0
     count: int | None = None
     samples: int = 0
-    trace: int = 0
     seed: int = 1
     faults: Faults = Faults()
 
@@ -72,16 +69,6 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
-class Moment(msgspec.Struct, frozen=True):
-    """The first CPU's ring at one simulated time: descriptors, and whether it was just cleaned."""
-
-    at_ns: float
-    waiting: int
-    uncleaned: int
-    cleaned_now: bool
-    bql_limit_bytes: int
-
-
 class Simulated(msgspec.Struct, frozen=True, kw_only=True):
     """What the event loop counted.
 
@@ -109,8 +96,6 @@ class Simulated(msgspec.Struct, frozen=True, kw_only=True):
         Received frames by time from arrival to the stack: (bucket's smallest value in ns, frames).
     samples : tuple of (int, int, int)
         (ns, sent, received) over time.
-    trace : tuple of Moment
-        The first CPU's ring.
     carrier_lost : bool
         The run ended with the link.
     """
@@ -130,5 +115,4 @@ class Simulated(msgspec.Struct, frozen=True, kw_only=True):
     itr: int | None
     latency: tuple[tuple[int, int], ...]
     samples: tuple[tuple[int, int, int], ...]
-    trace: tuple[Moment, ...]
     carrier_lost: bool

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from labkit.errors import WorkloadError, listed
+from labkit.factors import ENGINE_NAMES, XMIT_MODES
 from labkit.simnic.profile import Profile
+from labkit.units import NS_PER_S
 
 Per: TypeAlias = Literal["frame", "burst", "call"]
 
@@ -27,8 +31,21 @@ HYPOTHESES: Final = {
         "the TX queue changes from packet to packet, which flushes the one before: through the qdisc every "
         "frame rings the doorbell, whatever the threshold"
     ),
+    "shared-line": (
+        "all sending CPUs write one cache line for each frame, as before commit d346a3fae3ff, and wait until "
+        "it has come over from the CPU before: twice the CPUs send less than twice as much"
+    ),
 }
 """Explanations voiced in the threads for figures that no mechanism here gives; off unless asked for."""
+
+
+LIMITS: Final[Mapping[str, tuple[int, int]]] = {
+    "frame_bytes": (1, 65_549),
+    "batch": (1, 2**31 - 1),
+    "clone_skb": (0, 2**31 - 1),
+    "cpus": (1, 1024),
+}
+"""Least and most of a sender's whole numbers: the longest IP packet in its frame, and what the loop holds."""
 
 
 class Term(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +106,25 @@ class Sender(msgspec.Struct, frozen=True, kw_only=True):
     poisson: bool = False
     cpus: int = 1
     hypotheses: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Refuse with `WorkloadError` what no sender can be."""
+        for name, (least, most) in LIMITS.items():
+            value = getattr(self, name)
+            if type(value) is not int or not least <= value <= most:
+                raise WorkloadError(f"{name} {value!r}: give a whole number of {least} to {most}")
+        for name in ("qdisc_bypass", "poisson"):
+            if type(getattr(self, name)) is not bool:
+                raise WorkloadError(f"{name} {getattr(self, name)!r}: give True or False")
+        if type(self.gap_ns) not in {int, float} or not 0 <= self.gap_ns <= NS_PER_S:
+            raise WorkloadError(f"gap_ns {self.gap_ns!r}: give nanoseconds from 0 to a second")
+        for name, value, known in (
+            ("engine", self.engine, sorted(ENGINE_NAMES)),
+            ("xmit_mode", self.xmit_mode, XMIT_MODES),
+            *(("hypotheses", each, HYPOTHESES) for each in self.hypotheses or ()),
+        ):
+            if value not in known:
+                raise WorkloadError(f"{name} {value!r}: unknown; known: {listed(list(known))}")
 
     @property
     def through_qdisc(self) -> bool:

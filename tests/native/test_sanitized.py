@@ -51,10 +51,17 @@ def test_pure_parts_hold_every_claim(programs: Path) -> None:
     assert said.count("ok ") == cases_in(
         "frame_table_cases.cpp",
         "loop_cases.cpp",
+        "microcost_cases.cpp",
         "pacing_cases.cpp",
         "sim_cases.cpp",
         "sim_parts_cases.cpp",
     )
+
+
+def test_microcosts_hold_every_claim_without_assembly(programs: Path) -> None:
+    code, said = run(programs / "portable")
+    assert code == 0, said
+    assert said.count("ok ") == cases_in("microcost_cases.cpp")
 
 
 @pytest.mark.network

@@ -26,7 +26,9 @@ from labkit.errors import (
     WorkloadError,
 )
 from labkit.factors import Scalar
+from labkit.linux.machine import machine_facts
 from labkit.records import Workload
+from labkit.rigs.choose import simulated_rig
 from labkit.rigs.device import DeviceRig
 from labkit.traffic.flows import udp_flow
 from tests.network import nic_host
@@ -124,6 +126,18 @@ def test_three_counts_agree_through_the_port(tmp_path: Path) -> None:
         trial = rig.run(SENDMMSG, count=1000)
         assert trial.engine_sent == trial.device_sent == trial.peer_received == 1000
         assert trial.reconciled is True
+
+
+@in_private_host
+def test_trial_is_told_as_a_simulated_one_is_but_for_the_machine(tmp_path: Path) -> None:
+    add_veth()
+    with DeviceRig(TX, port=RX, state=tmp_path) as device:
+        real = device.run(SENDMMSG, count=10)
+    with simulated_rig("sim:ixgbe-e5-2695") as card:
+        simulated = card.run(SENDMMSG, count=10)
+    missing = real.environment.keys() - simulated.environment.keys()
+    assert missing <= machine_facts().keys() | {"audit"}
+    assert {"push_back", "interrupts", "interrupts_by_queue", "statistics"} <= real.environment.keys()
 
 
 @in_private_host

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import shlex
 import subprocess
@@ -10,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from labkit.rigs.catalog import known_rigs
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
@@ -63,6 +66,17 @@ def test_prerequisites_are_the_same_everywhere() -> None:
     assert readme is not None
     assert ci is not None
     assert readme[1] == ci[1]
+
+
+def test_engines_stand_in_the_table_as_the_rigs_have_them() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("| engine | what it does |"))
+    table = itertools.takewhile(lambda line: line.startswith("|"), lines[start:])
+    head, _, *rows = ([cell.strip() for cell in line[1:-1].split("|")] for line in table)
+    engines = {info.name: set(info.engines) for info in known_rigs()}
+    for column, rig in enumerate(head[2:], 2):
+        told = {name for row in rows if row[column] == "yes" for name in re.findall(r"`(\w+)`", row[0])}
+        assert told == engines[rig.split("`")[1]], rig
 
 
 def test_each_test_folder_is_described() -> None:

@@ -54,7 +54,7 @@ def test_only_the_queues_own_interrupts_are_turned(
 ) -> None:
     found = interrupts(tmp_path, driver, *names, bus=bus, messages=len(names))
     assert found.turnable() == turned
-    assert found.total() == 7 * len(turned)
+    assert list((found.by_name() or {}).values()) == [7] * len(turned)
 
 
 def test_a_line_that_other_devices_share_is_left_alone(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_single_message_interrupt_is_the_queues_whatever_its_name(tmp_path: Pa
 
 def test_several_that_no_name_tells_apart_are_left_alone_and_it_is_said_why(tmp_path: Path) -> None:
     found = interrupts(tmp_path, "newnic", "eth7", "eth7", "eth7", messages=3)
-    assert (found.turnable(), found.total()) == ([], None)
+    assert (found.turnable(), found.by_name()) == ([], None)
     assert "tells which of its 3 are queues'" in found.why_none()
 
 
@@ -83,4 +83,4 @@ def test_a_device_without_interrupts_says_so(tmp_path: Path) -> None:
 
 def test_a_machine_without_the_file_is_unknown(tmp_path: Path) -> None:
     found = DeviceInterrupts(ETH7, None, (), text=lambda: None, sys=tmp_path)
-    assert (found.turnable(), found.total()) == ([], None)
+    assert (found.turnable(), found.by_name()) == ([], None)

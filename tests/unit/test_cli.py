@@ -261,6 +261,18 @@ def test_faults_and_seed_of_a_simulated_rig_come_from_the_command_line(labkit: R
     assert labkit("run", "--rig", "sim:ixgbe", "--fault", "refuse=mtu", "--set", "mtu=9", "--dry-run")[0] == 1
 
 
+def test_hypotheses_and_random_arrivals_come_from_the_command_line(labkit: Run) -> None:
+    words = "run --rig sim:generic-25g --engine receive --rate 1e6 --duration 0.01 --json"
+    switches = "--random-arrivals --hypothesis shared-line --hypothesis locked-stall"
+    plain, turned = (
+        json.loads(labkit(*each.split())[1])["environment"]["sender"]
+        for each in (words, f"{words} {switches}")
+    )
+    assert (plain["poisson"], plain["hypotheses"]) == (False, [])
+    assert (turned["poisson"], turned["hypotheses"]) == (True, ["locked-stall", "shared-line"])
+    assert "known: locked-stall" in labkit(*words.split(), "--hypothesis", "magic")[2]
+
+
 def test_length_that_the_sender_chose_is_shown_beside_the_asked_one(labkit: Run) -> None:
     shown = labkit("run", "--rig", "sim:gianfar", "--engine", "tcp", "--duration", "0.01")[1]
     assert shown.startswith("sim:gianfar, tcp, 1514-byte frames (asked 60), batch 1, sink wire")

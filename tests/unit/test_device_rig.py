@@ -19,7 +19,7 @@ def view(
     driver: str,
     before: dict[str, int],
     after: dict[str, int],
-    raised: tuple[int | None, int | None] = (None, None),
+    raised: tuple[dict[str, int] | None, dict[str, int] | None] = (None, None),
 ) -> dict[str, object]:
     reads = [
         msgspec.structs.replace(QUIET, statistics=list(counted.items()), interrupts=interrupts)
@@ -50,8 +50,22 @@ def test_statistic_that_fell_is_told_and_one_that_did_not_is_none() -> None:
 
 
 def test_interrupts_are_a_difference_and_unknown_without_a_line_of_the_device() -> None:
-    assert view("ixgbe", {}, {}, (100, 350))["interrupts"] == 250
-    assert view("ixgbe", {}, {})["interrupts"] is None
+    before, after = {"eth8-TxRx-0": 60, "eth8-TxRx-1": 40}, {"eth8-TxRx-0": 300, "eth8-TxRx-1": 50}
+    seen = view("ixgbe", {}, {}, (before, after))
+    assert seen["interrupts"] == 250
+    assert seen["interrupts_by_queue"] == {"eth8-TxRx-0": 240, "eth8-TxRx-1": 10}
+    absent = view("ixgbe", {}, {})
+    assert (absent["interrupts"], absent["interrupts_by_queue"]) == (None, None)
+
+
+def test_renamed_queue_keeps_the_sum_and_its_own_count_is_unknown() -> None:
+    seen = view("ixgbe", {}, {}, ({"eth8-TxRx-0": 60}, {"lab0-TxRx-0": 100}))
+    assert (seen["interrupts"], seen["interrupts_by_queue"]) == (40, {"lab0-TxRx-0": None})
+
+
+def test_statistics_that_moved_stand_under_the_drivers_own_names() -> None:
+    seen = view("ixgbe", {"tx_busy": 1, "tx_packets": 5}, {"tx_busy": 1, "tx_packets": 9})
+    assert seen["statistics"] == {"tx_packets": 4}
 
 
 def test_reset_of_the_device_within_a_run_is_told() -> None:

@@ -11,9 +11,13 @@ import labkit as lk
 from labkit.analysis.expect import expect
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError, WorkloadError
 from labkit.experiment.explain import profile_of
+from labkit.records import RigInfo
+from labkit.rigs.choose import simulated_rig
 from labkit.simnic.profile import Constant
 from labkit.simnic.sender import Sender
 from tests.sweep_fakes import trial
+from tests.unit.test_sim_engines import SIMULATED
+from tests.unit.test_sim_rig import workload
 
 BASELINE = "sim:ixgbe@baseline"
 DYNAMIC = {"tx_ring": 1024, "rx_usecs": 1}
@@ -120,6 +124,47 @@ def test_a_trial_brings_its_rig_and_settings() -> None:
     assert lk.expect({"lock": -1}, base).before_ns == pytest.approx(140.6, abs=0.1)
 
 
+@pytest.mark.parametrize(
+    ("rig", "engine"),
+    [(info.name, name) for info in lk.known_rigs() if info.name.startswith("sim:") for name in info.engines],
+)
+def test_every_simulated_trial_can_be_the_side_before_a_change(rig: str, engine: str) -> None:
+    mode = {"xmit_mode": "netif_receive"} if rig == "sim:pktgen-receive" else {}
+    rate = {"rate_pps": 1e5} if engine == "receive" else {}
+    with lk.rig(rig) as machine:
+        base = machine.run(lk.Workload(flow=lk.udp_flow(), engine=engine, **mode, **rate), duration_s=0.05)
+    found = lk.expect({"lock": 1, "mtu": 1400}, base)
+    (lock,) = (part.ns_per_packet for part in found.parts if part.name == "+1 lock")
+    assert found.operations_ns == pytest.approx(lock)
+    assert sum(part.ns_per_packet for part in found.parts) == pytest.approx(found.expected_ns, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "told", "words"),
+    [
+        ({"lock": float("nan")}, {}, "change lock nan: give how many"),
+        ({"lock": 10**400}, {}, "give how many"),
+        ({"lock": 1e9}, {}, "a frame's new cost"),
+        ({"frame_bytes": 10**9}, {}, "frame_bytes 1000000000: give a whole number"),
+        ({"lock": 1}, {"microcosts": {"lock": float("nan")}}, "microcosts lock nan: give nanoseconds"),
+        ({"lock": 1}, {"microcosts": {"lock": "5"}}, "microcosts lock '5'"),
+        ({"lock": 1}, {"measured_ns": float("nan")}, "measured_ns nan"),
+        ({"lock": 1}, {"cpus": 0}, "cpus 0: give a whole number of 1 to 1024"),
+        ({"lock": 1}, {"batch": "2"}, "batch '2'"),
+        ({"lock": 1}, {"gap_ns": float("inf")}, "gap_ns inf"),
+        ({"lock": 1}, {"qdisc_bypass": 1}, "qdisc_bypass 1: give True or False"),
+        ({"lock": 1}, {"xmit_mode": "fast"}, "xmit_mode 'fast': unknown; known: start_xmit"),
+        ({"lock": 1}, {"hypotheses": frozenset({"fast"})}, "hypotheses 'fast': unknown"),
+        ({"lock": 1}, {"engine": "fast"}, "engine 'fast': unknown"),
+    ],
+)
+def test_numbers_that_nothing_can_cost_or_send_are_refused(
+    change: dict[str, Any], told: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(WorkloadError, match=words):
+        lk.expect(change, **told)
+
+
 def test_a_machines_own_cost_goes_before_the_published_one() -> None:
     found = lk.expect({"lock": -2}, settings={"rx_usecs": 30}, microcosts={"lock": 5.0})
     assert found.operations_ns == pytest.approx(-10)
@@ -164,3 +209,13 @@ def test_an_engine_without_costs_names_those_that_have_some() -> None:
         lk.loop_and_law(bursts=2)
     with pytest.raises(WorkloadError, match="'veth' is not simulated"):
         lk.loop_and_law("veth")
+
+
+@pytest.mark.parametrize("info", SIMULATED, ids=lambda info: info.name)
+def test_trial_of_any_simulated_machine_is_explained_and_changes_of_it_are_expected(info: RigInfo) -> None:
+    what = {"xmit_mode": "netif_receive"} if info.name == "sim:pktgen-receive" else {}
+    with simulated_rig(info.name) as rig, rig.applied({"tx_ring": 128, "txqueuelen": 500}):
+        found = rig.run(workload(engine=info.engines[0], qdisc_bypass=True, **what), duration_s=0.05)
+    told = lk.explain(found)
+    assert told.unexplained_ns == pytest.approx(0, abs=1)
+    assert lk.expect({"tx_ring": 256}, found).before_ns == pytest.approx(told.ns_per_packet, rel=0.02)

@@ -154,6 +154,21 @@ def test_wire_and_pacing_are_told_apart_from_the_ring() -> None:
     assert by_name(paced.budget)["waiting for its time"] > 800
 
 
+def test_a_rest_of_nothing_has_no_sign() -> None:
+    told = lk.explain(sim_trial({"tx_ring": 512, "rx_usecs": 30}))
+    assert told.unexplained_ns is not None
+    assert -0.005 < told.unexplained_ns < 0
+    assert "-0.00" not in told.text()
+    assert "-0.00" not in told._repr_markdown_()
+    assert not any("-0.00" in trace.text for trace in lk.waterfall(told).data if trace.text)
+
+
+def test_a_receiver_is_not_said_to_send() -> None:
+    told = lk.explain(sim_trial({}, "sim:generic-25g", engine="receive", rate_pps=1e6))
+    assert "the receiver's CPU is idle for" in told.evidence[0]
+    assert "sender" not in told.text()
+
+
 @pytest.mark.parametrize(
     ("name", "workload"),
     [
@@ -293,4 +308,4 @@ def test_text_and_markdown_show_the_same_parts() -> None:
     assert repr(told) == told.text()
     for share in told.budget:
         assert share.source in told.text()
-        assert f"| {share.ns_per_packet:.2f} | {share.name} |" in page
+        assert f"| {share.ns_per_packet:z.2f} | {share.name} |" in page

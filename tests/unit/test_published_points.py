@@ -199,10 +199,11 @@ def test_what_stays_unexplained_has_its_numbers() -> None:
 def test_each_hypothesis_says_what_it_predicts() -> None:
     found = {each.name: each for each in unexplained(POINTS)}
     assert "if 'bypass-only', lab 1 360 465 (+1.1 %)" in found["qdisc path with flush 8"].as_text()
-    assert found["qdisc path with flush 8"].without_effect == []
-    for name in ("HARD_TX_LOCK", "1 to 2 CPUs"):
-        assert found[name].without_effect == list(HYPOTHESES)
-        assert "no difference with 'locked-stall', " in found[name].as_text()
+    assert found["qdisc path with flush 8"].without_effect == ["shared-line"]
+    assert found["HARD_TX_LOCK"].without_effect == list(HYPOTHESES)
+    assert found["1 to 2 CPUs"].without_effect == [name for name in HYPOTHESES if name != "shared-line"]
+    assert found["1 to 2 CPUs"].hypotheses["shared-line"] < found["1 to 2 CPUs"].lab
+    assert "no difference with 'locked-stall', " in found["1 to 2 CPUs"].as_text()
     assert found["v1-followup"].hypotheses == {"no HARD_TX_LOCK": pytest.approx(7.03, abs=0.01)}
     assert [line for each in found.values() for line in each.as_text().splitlines() if len(line) > 100] == []
 

@@ -7,20 +7,24 @@ from typing import Any
 import msgspec
 import pytest
 
+import labkit as lk
 from labkit.errors import CapabilityMissingError, LabError, WorkloadError
 from labkit.experiment.plan import Plan
 from labkit.factors import ENGINE_NAMES
+from labkit.paths import data_dir
 from labkit.records import Trial, Workload
 from labkit.rigs import catalog
 from labkit.rigs.choose import simulated_rig
+from labkit.rigs.profiles import load_profile
 from labkit.rigs.simulated import SimulatedRig
 from labkit.rigs.simulated_view import percentiles
 from labkit.simnic.profile import Constant, Constants, Profile
 from labkit.simnic.run import Share
-from labkit.units import wire_bytes
+from labkit.units import line_rate_pps, wire_bytes
 from tests.unit.test_sim_law import FOLLOWUP
 from tests.unit.test_sim_rig import Frames, workload
 
+GENERIC = load_profile(data_dir() / "profiles", "generic-100g")
 SIMULATED = [info for info in catalog.known_rigs() if info.name.startswith("sim:")]
 
 
@@ -91,6 +95,38 @@ def test_cpus_share_rate_count_and_wire_and_have_a_queue_each() -> None:
         run("sim:ixgbe", {"channels": 2}, cpus=3)
 
 
+@pytest.mark.parametrize("rig", ["sim:ixgbe", "sim:generic-100g"])
+def test_cache_line_that_all_cpus_write_is_a_switch(rig: str) -> None:
+    def pps(*hypotheses: str, cpus: int) -> float:
+        with simulated_rig(rig, hypotheses=hypotheses) as opened, opened.applied({"rx_usecs": 30}):
+            found = opened.run(workload(cpus=cpus), duration_s=0.02)
+        assert found.pps is not None
+        return found.pps
+
+    assert pps(cpus=2) > 1.9 * pps(cpus=1)
+    assert pps("shared-line", cpus=1) == pps(cpus=1)
+    assert pps("shared-line", cpus=2) < 0.9 * pps(cpus=2)
+
+
+def test_cache_line_of_unknown_cost_is_refused() -> None:
+    with (
+        simulated_rig("sim:gianfar", hypotheses=["shared-line"]) as rig,
+        pytest.raises(CapabilityMissingError, match="has no shared_line_ns"),
+    ):
+        rig.run(workload(engine="tcp"), duration_s=0.01)
+
+
+def test_card_fetches_before_it_sends_where_that_time_is_known() -> None:
+    at_once = msgspec.structs.replace(
+        GENERIC, constants=msgspec.structs.replace(GENERIC.constants, fetch_ns=None)
+    )
+    waiting = []
+    for profile in (GENERIC, at_once):
+        with SimulatedRig(profile) as rig:
+            waiting.append(told(rig.run(workload(rate_pps=1e6), duration_s=0.01))["zones"]["waiting"])
+    assert waiting[0] - waiting[1] == pytest.approx(1e6 * 700e-9, rel=0.05)
+
+
 def test_receive_path_counts_where_no_card_does() -> None:
     found = run("sim:pktgen-receive", xmit_mode="netif_receive", batch=1024)
     assert found.device_sent == found.engine_sent
@@ -148,6 +184,22 @@ def test_full_ring_past_the_qdisc_refuses_frames_as_the_socket_says() -> None:
     assert found.engine_refused > 0
     assert found.refused_by_errno == {"ENOBUFS": found.engine_refused}
     assert (found.limiter, found.device_dropped) == ("TX ring", 0)
+
+
+def test_frames_that_the_wire_cannot_have_carried_yet_mark_the_trial() -> None:
+    long_frames = Workload(flow=lk.udp_flow(1514, flows=1), engine="pktgen")
+    with SimulatedRig(FOLLOWUP) as rig:
+        rings_full = rig.run(long_frames, count=400)
+        steady = rig.run(long_frames, duration_s=0.5)
+    assert rings_full.pps is not None
+    assert rings_full.pps > line_rate_pps(1514, 1e10)
+    assert rings_full.marks == ["unsettled"]
+    assert steady.marks == []
+
+
+def test_a_cpu_below_0_is_refused() -> None:
+    with SimulatedRig(FOLLOWUP) as rig, pytest.raises(WorkloadError, match="cpu -1: CPUs count from 0"):
+        rig.run(workload(cpu=-1))
 
 
 def test_frames_that_still_wait_in_the_qdisc_are_not_counted_as_gone() -> None:

@@ -123,6 +123,11 @@ def test_faults_are_the_same_each_time_and_told_in_the_environment() -> None:
         ({"refuse": "rings"}, "fault refuse: sim:ixgbe has no rings; it has rx_ring, tx_ring"),
         ({"wrap": "tx_foo"}, "fault wrap: sim:ixgbe has no tx_foo; it has .*tx_restart_queue"),
         ({"carrier_lost_after_s": -1}, "carrier_lost_after_s -1"),
+        ({"carrier_lost_after_s": float("nan")}, "carrier_lost_after_s nan: give 0 to"),
+        ({"carrier_lost_after_s": float("inf")}, "carrier_lost_after_s inf: give 0 to"),
+        (Faults(carrier_lost_after_s="soon"), "float . null`, got `str`"),  # type: ignore[arg-type]
+        (Faults(drop_interrupt_every=1.5), "Expected `int`, got `float`"),  # type: ignore[arg-type]
+        (Faults(refuse=None), "Expected `array`, got `null`"),  # type: ignore[arg-type]
         ({"carrier_lost_after_s": "soon"}, "faults: "),
         ({"drop_interrupt_every": -2}, "drop_interrupt_every -2"),
         (["refuse"], "give lk.Faults"),
@@ -136,3 +141,11 @@ def test_fault_that_is_none_is_refused(faults: Any, words: str) -> None:
 def test_faults_come_by_keyword_and_as_a_record() -> None:
     with lk.rig("sim:ixgbe", faults=lk.Faults(refuse=("mtu",))) as rig:
         assert rig.run(Workload(lk.udp_flow(), engine="pktgen"), duration_s=0.01).device_sent
+
+
+def test_a_rig_tells_what_makes_its_trials_differ() -> None:
+    made = [
+        simulated_rig("sim:ixgbe", **given).made_with
+        for given in ({}, {"seed": 2}, {"faults": {"refuse": "mtu"}}, {"random_arrivals": True})
+    ]
+    assert len({json.dumps(each, sort_keys=True) for each in made}) == len(made)

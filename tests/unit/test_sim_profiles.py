@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import labkit as lk
 from labkit.errors import CapabilityMissingError, WorkloadError
 from labkit.paths import data_dir
 from labkit.rigs import catalog
@@ -122,6 +123,7 @@ def test_an_unknown_profile_is_refused_with_those_that_exist() -> None:
         ("value = 876\n", "", r"constants\.interrupt_ns: .*missing required field `value`"),
         ("value = 876", "value = -876", r"constants\.interrupt_ns: .*value -876 must be .*0 or more"),
         ("value = 876", "value = nan", r"constants\.interrupt_ns: .*value nan must be a number"),
+        ("value = 876", "value = 1e300", r"constants\.interrupt_ns: .*value 1e\+300 must be .*at the most"),
         ("value = 876", 'value = "many"', r"constants\.interrupt_ns: Expected .*int.*got `str`"),
         ("value = 876", "value = 876\nunit = 1", r"constants\.interrupt_ns: .*unknown field `unit`"),
         ('876\nkind = "fitted"', '876\nkind = "guessed"', r"constants\.interrupt_ns: .*guessed"),
@@ -130,12 +132,26 @@ def test_an_unknown_profile_is_refused_with_those_that_exist() -> None:
         ('driver = "ixgbe"', 'drivers = "ixgbe"', "unknown field `drivers`"),
         ('driver = "ixgbe"', "driver = ", "Invalid value"),
         ('built_from = "baseline"', 'built_from = "base"', r"kernels\.v1-patch3\.built_from: 'base'"),
+        ("{ lock_op = -1 }", "{ lock_op = -1000000000 }", r"kernels\.v1-patch3\.operations: .*-8229999821"),
         ("{ lock_op = -1 }", "{ luck = -1 }", r"kernels\.v1-patch3\.operations\.luck: no constant luck_ns"),
     ],
 )  # fmt: skip
 def test_a_broken_file_is_told_by_name_and_key(tmp_path: Path, old: str, new: str, said: str) -> None:
     with pytest.raises(WorkloadError, match=r"ixgbe\.toml: .*" + said):
         load_profiles(broken(tmp_path, old, new))
+
+
+def test_a_file_that_is_no_text_is_told_by_name(tmp_path: Path) -> None:
+    folder = broken(tmp_path, "value = 876", "value = 876")
+    (folder / "ixgbe.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(WorkloadError, match=r"ixgbe\.toml: .*can't decode byte"):
+        load_profiles(folder)
+
+
+def test_a_number_that_the_loop_has_no_room_for_names_the_profile(tmp_path: Path) -> None:
+    folder = broken(tmp_path, "value = 876", "value = 2e9")
+    with pytest.raises(WorkloadError, match=r"sim:ixgbe: .*a cost or gap must be 0 to 1 s"):
+        lk.loop_and_law("sim:ixgbe", folder=folder)
 
 
 def test_a_missing_number_names_file_and_key(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ ENTRY: dict[str, Any] = {
     "rig": "fake",
     "plan": {"factors": [{"name": "batch", "levels": [None, 64]}], "points": [1, 2]},
     "workload": {"flow": "a"},
+    "made_with": {},
     "environment": {"labkit": "0"},
 }
 
@@ -48,7 +49,7 @@ def path(tmp_path: Path) -> Path:
 def test_constructing_and_reading_make_nothing(path: Path) -> None:
     store = Store(path)
     assert store.sweeps() == ()
-    assert store.unfinished(rig="fake", plan={}, workload={}) is None
+    assert store.unfinished(rig="fake", plan={}, workload={}, made_with={}) is None
     with pytest.raises(WorkloadError, match="no results yet"):
         store.load(1)
     assert not path.parent.exists()
@@ -182,12 +183,13 @@ def test_disk_that_takes_no_more_is_explained(path: Path) -> None:
 
 def test_newest_unfinished_sweep_of_the_same_kind_is_found(path: Path) -> None:
     store = Store(path)
-    kind = {name: ENTRY[name] for name in ("rig", "plan", "workload")}
+    kind = {name: ENTRY[name] for name in ("rig", "plan", "workload", "made_with")}
     first, second, third = (store.begin(**ENTRY) for _ in range(3))
     store.mark(third, "finished")
     store.mark(first, "cancelled")
     assert store.unfinished(**kind) == second
     assert store.unfinished(**{**kind, "workload": {"flow": "b"}}) is None
+    assert store.unfinished(**{**kind, "made_with": {"seed": 2}}) is None
 
 
 def test_two_processes_write_at_once_and_lose_nothing(path: Path) -> None:

@@ -211,3 +211,14 @@ def test_frame_of_nothing_but_marked_trials_holds_numbers_that_can_be_formatted(
     frame = summary_frame(results({(256, 1): [["cpu-shared"]], (512, 1): [["cpu-shared"]]}), ["tx_ring"])
     assert [f"{row.mean:.0f}" for row in frame.itertuples()] == ["nan", "nan"]
     assert list(frame["marked"]) == [1, 1]
+
+
+def test_interval_is_that_of_the_number_that_was_asked_for() -> None:
+    values = [5.0] * 20 + [500.0]
+    of_median, of_mean = estimate(values, of="median"), estimate(values)
+    assert of_median is not None
+    assert of_mean is not None
+    assert (of_median.low, of_median.high) == (5.0, 5.0)
+    assert of_mean.high is not None
+    assert of_mean.high > of_mean.mean
+    assert (of_median.mean, of_median.median) == (of_mean.mean, of_mean.median)

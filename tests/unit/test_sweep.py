@@ -92,7 +92,7 @@ def test_resume_measures_only_what_is_missing(store: Store) -> None:
     ]
 
 
-@pytest.mark.parametrize("change", ["seed", "workload", "rig", "finished"])
+@pytest.mark.parametrize("change", ["seed", "workload", "rig", "made_with", "finished"])
 def test_resume_begins_anew_when_anything_else_is_asked(store: Store, change: str) -> None:
     end = None if change == "finished" else KeyboardInterrupt()
     first = sweep(FakeRig(), raising(end, at=2) if end else Meter(), RINGS, repeats=1)
@@ -106,6 +106,8 @@ def test_resume_begins_anew_when_anything_else_is_asked(store: Store, change: st
         rig.info = type(rig.info)(
             **{n: getattr(rig.info, n) for n in rig.info.__struct_fields__} | {"name": "b"}
         )
+    if change == "made_with":
+        rig.made_with = {"seed": 2}
     workload = Workload(flow=Flow(61 if change == "workload" else 60), engine="sendmmsg")
     other = Sweep(rig, workload, factors=RINGS, repeats=1, seed=1 if change == "seed" else 0, measure=Meter())
     assert other.run(store, progress=False, resume=True).sweep_id == 2

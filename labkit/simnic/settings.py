@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from labkit.drivers.values import ValueFacts
+from labkit.drivers.values import ValueFacts, whole_number
+from labkit.errors import WorkloadError, listed
+from labkit.factors import Scalar, Settings
 from labkit.simnic.config import NEVER_FULL_BYTES
 from labkit.simnic.profile import Profile
 
@@ -47,3 +49,37 @@ def setting_rules(profile: Profile) -> dict[str, ValueFacts]:
 def first_value(rule: ValueFacts) -> int:
     """Value in force before anybody turns the setting."""
     return (rule.minimum or 0) if rule.default is None else rule.default
+
+
+def accepted_value(profile: Profile, name: str, asked: Scalar, in_force: Settings) -> int:
+    """What the card's driver, or the kernel above it, makes of `asked`; `in_force` are its other settings.
+
+    Raises
+    ------
+    WorkloadError
+        Not a whole number, or a setting of which it is not known what it does on this card.
+    CapabilityMissingError, SettingRefusedError
+        As `labkit.drivers.facts.DriverFacts.accepted` says.
+    """
+    taken = profile.driver.accepted(name, asked, in_force)
+    if taken is not None:
+        return whole_number(name, taken)
+    rules = setting_rules(profile)
+    if name not in rules:
+        known = listed(sorted(rules))
+        raise WorkloadError(f"sim:{profile.name}: it is not known what {name} does here; known: {known}")
+    return rules[name].accepted(whole_number(name, asked), name)
+
+
+def accepted(profile: Profile, asked: Settings) -> dict[str, Scalar]:
+    """The card's first values and what becomes of `asked`.
+
+    Raises
+    ------
+    WorkloadError, CapabilityMissingError, SettingRefusedError
+        As `accepted_value` says.
+    """
+    found: dict[str, Scalar] = {name: first_value(rule) for name, rule in setting_rules(profile).items()}
+    for name, value in asked.items():
+        found[name] = accepted_value(profile, name, value, found)
+    return found
