@@ -15,7 +15,7 @@ from labkit.linux.links import LinkFacts
 from labkit.nic.put_back import PutBack
 from labkit.records import Privilege, Sample
 
-PROTOCOL_VERSION: Final = 4
+PROTOCOL_VERSION: Final = 5
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):

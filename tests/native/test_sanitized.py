@@ -52,8 +52,10 @@ def test_pure_parts_hold_every_claim(programs: Path) -> None:
         "frame_table_cases.cpp",
         "loop_cases.cpp",
         "pacing_cases.cpp",
+        "ring_cases.cpp",
         "sim_cases.cpp",
         "sim_parts_cases.cpp",
+        "super_packet_cases.cpp",
     )
 
 
