@@ -62,6 +62,9 @@ class TxReport:
     def refused_by_errno(self) -> dict[int, int]: ...
 
     @property
+    def super_packets(self) -> int | None: ...
+
+    @property
     def partial_returns(self) -> int: ...
 
     @property
@@ -93,6 +96,14 @@ def send(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int,
 
 def sendmmsg(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False) -> TxReport:
     """Send the table's frames over and over, a batch a sendmmsg()."""
+
+def tx_ring(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False, ring_slots: int, slot_bytes: int, block_bytes: int) -> TxReport:
+    """
+    Send the table's frames over and over through a mapped ring, a batch a kick.
+    """
+
+def gso(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False) -> TxReport:
+    """Send the table's UDP frames over and over, a batch a super-packet."""
 
 OPERATIONS_PER_TURN: int = 8
 

@@ -36,7 +36,7 @@ SETTING_KINDS: Final[Mapping[str, type]] = {
         (
             bool,
             "tcp_data_split tx_push rx_push adaptive_rx adaptive_tx cqe_mode_rx cqe_mode_tx "
-            "gro gso tso rx_checksum tx_checksum sg lro ufo rxvlan txvlan ntuple rxhash "
+            "gro gso tso tx_udp_segmentation rx_checksum tx_checksum sg lro ufo rxvlan txvlan ntuple rxhash "
             "pause_autoneg pause_rx pause_tx threaded",
         ),
         (str, f"qdisc xps_cpus rps_cpus irq_affinity rx_profile tx_profile {' '.join(BY_QUEUE_SETTINGS)}"),
@@ -52,11 +52,12 @@ SETTING_NAMES: Final = frozenset(SETTING_KINDS)
 """Factors that are settings of the rig."""
 
 WORKLOAD_FACTORS: Final = frozenset(
-    "engine sink frame_bytes batch rate_pps qdisc_bypass cpu clone_skb xmit_mode delay_ns cpus".split()
+    "engine sink frame_bytes batch ring_frames rate_pps qdisc_bypass cpu "
+    "clone_skb xmit_mode delay_ns cpus".split()
 )
 """Factors that belong to the workload."""
 
-ENGINE_NAMES: Final = frozenset({"send", "sendmmsg", "pktgen", "tx_ring", "tcp", "receive"})
+ENGINE_NAMES: Final = frozenset({"send", "sendmmsg", "pktgen", "tx_ring", "gso", "tcp", "receive"})
 """Engines that exist; each rig answers some of them."""
 
 SINK_NAMES: Final = frozenset({"stack", "ifb", "wire", "port"})
@@ -94,7 +95,7 @@ _WANTED_BY_NAME: Final = {
     **dict.fromkeys(("rx_profile", "tx_profile"), "usecs/packets/completions a step, as in 1/256/-;8/256/-"),
     **dict.fromkeys(BY_QUEUE_SETTINGS, "one value for all queues, or one of each with ; between"),
 }
-_OPEN: Final = frozenset({"batch", "rate_pps", "cpu", "sink", "cpus", *PKTGEN_FACTORS})
+_OPEN: Final = frozenset({"batch", "rate_pps", "cpu", "sink", "cpus", "ring_frames", *PKTGEN_FACTORS})
 """Factors that may be None: the engine or the rig chooses."""
 
 

@@ -95,7 +95,7 @@ class Workload(msgspec.Struct, frozen=True):
         One of `ENGINE_NAMES`.
     batch : int or None
         Frames handed over per system call, 1 to 1024; None is the engine's own default. For pktgen its
-        burst: frames a doorbell.
+        burst: frames a doorbell. For gso segments of a super-packet, 1 to 128.
     rate_pps : float or None
         Asked rate in packets per second; None sends as fast as possible.
     qdisc_bypass : bool
@@ -113,6 +113,9 @@ class Workload(msgspec.Struct, frozen=True):
         pktgen: time between two frames; None and 0 are none.
     cpus : int or None
         CPUs that send, each on a queue of its own; None is one.
+    ring_frames : int or None
+        tx_ring on real rigs: frames that its ring holds, a power of two; None is its usual 4096 in at most
+        8 MiB.
 
     Raises
     ------
@@ -131,6 +134,7 @@ class Workload(msgspec.Struct, frozen=True):
     xmit_mode: str | None = None
     delay_ns: int | None = None
     cpus: int | None = None
+    ring_frames: int | None = None
 
     def __post_init__(self) -> None:
         if not hasattr(self.flow, "table"):

@@ -18,7 +18,7 @@ from labkit.linux.link_stats import LinkStats
 from labkit.linux.links import LinkFacts, Links, QdiscCounts, switch_ipv6_off, veth_queue_drops
 from labkit.linux.machine import softnet_dropped
 from labkit.nic.apply import SettingsHost
-from labkit.nic.ethtool_knobs import ethtool_knobs
+from labkit.nic.ethtool_knobs import KnobOfEnds, ethtool_knobs
 from labkit.nic.guard import change_list
 from labkit.nic.journal import MemoryJournal
 from labkit.nic.knob import Knob
@@ -35,6 +35,8 @@ DEVICE_OF_SINK = {"stack": SENDER, "ifb": IFB}
 COUNTER_OF_SINK = {"stack": "tx_packets", "ifb": "rx_packets"}
 CARRIER_WITHIN_S, CARRIER_STEP_S = 2.0, 0.001
 SENDER_CHANNELS = ("rx_channels", "tx_channels")
+SUPER_PACKETS = "tx_udp_segmentation"
+"""Off, a super-packet of UDP segments leaves as its frames; on, these devices take it whole."""
 PEER_FEATURES = ("gro",)
 """Features of the receiving end; with GRO it has a NAPI of its own."""
 PEER_NAPI = ("threaded", "napi_defer_hard_irqs", "gro_flush_timeout_ns")
@@ -62,6 +64,7 @@ class VethHost:
         self._peer_sysfs, self._absent = self._find_sysfs()
         self._senders: list[End] = []
         self._ends: list[End] = []
+        self._super_packets = KnobOfEnds(name=SUPER_PACKETS, knobs=[])
         self._knobs: dict[str, Knob] = knobs_of_ends(self._senders, self._ends)
         # nothing outlives this process, so memory is journal enough
         self._settings = SettingsHost(
@@ -98,6 +101,10 @@ class VethHost:
         sender = ethtool_knobs(self._ethtool, here, VETH_FACTS)
         peer = ethtool_knobs(self._peer_ethtool, there, VETH_FACTS)
         self._knobs.update({name: sender[name] for name in SENDER_CHANNELS if name in sender})
+        if SUPER_PACKETS in sender:
+            self._knobs[SUPER_PACKETS] = self._super_packets
+            self._super_packets.knobs.append(sender[SUPER_PACKETS])
+            self._super_packets.write(False)  # noqa: FBT003 - the value
         self._knobs.update({name: peer[name] for name in PEER_FEATURES if name in peer})
         if self._peer_sysfs is not None:
             files = queue_knobs(there, sys=self._peer_sysfs)
@@ -227,8 +234,13 @@ class VethHost:
             self._links.set_txqueuelen(IFB, self._links.facts(SENDER).txqueuelen)
             self._links.set_qdisc(IFB, self._links.qdisc(SENDER))
             self._indices[IFB] = self._links.index(IFB)
+            ifb = NamedInterface(IFB, self._indices[IFB])
+            if self._super_packets.knobs:
+                whole = self._super_packets.read()
+                self._super_packets.knobs.append(ethtool_knobs(self._ethtool, ifb, None)[SUPER_PACKETS])
+                self._super_packets.write(whole)
             for ends in (self._senders, self._ends):
-                ends.append((self._links, NamedInterface(IFB, self._indices[IFB])))
+                ends.append((self._links, ifb))
         return device
 
 

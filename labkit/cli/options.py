@@ -52,6 +52,7 @@ sending: Callable[[Command], Command] = together(
     click.option("--qdisc-bypass", is_flag=True, help="Skip the queueing discipline."),
     click.option("--cpu", type=int, help="CPU of the sender."),
     click.option("--cpus", type=int, help="sim: CPUs that send, each on a queue of its own."),
+    click.option("--ring-frames", type=int, help="tx_ring: frames that its ring holds, a power of two."),
     click.option("--clone-skb", type=int, help="pktgen: how often a packet buffer is sent again."),
     click.option("--xmit-mode", metavar="NAME", help="pktgen: start_xmit, queue_xmit or netif_receive."),
     click.option("--delay-ns", type=int, help="pktgen: nanoseconds between two frames."),
@@ -94,7 +95,7 @@ TRAFFIC = ("frame_bytes", "flows", "imix", "pktgen_header")
 RIG_PARAMETERS = ("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "peer_carrier", "port", "i_know", "state")
 SENDING = (
     *("batch", "rate_pps", "qdisc_bypass", "cpu", "sink"),
-    *("cpus", "clone_skb", "xmit_mode", "delay_ns"),
+    *("cpus", "ring_frames", "clone_skb", "xmit_mode", "delay_ns"),
 )
 
 

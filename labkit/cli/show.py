@@ -69,6 +69,7 @@ def trial_text(trial: Trial) -> str:
         f"  {_agreement(trial)}",
         f"  limiter: {trial.limiter or 'none proven'}; marks: {', '.join(trial.marks) or 'none'}",
     ]
+    lines[3:3] = _segments(trial)
     lines += [f"  {mark}: {doubt}" for mark, doubt in MARKS.items() if mark in trial.marks]
     if trial.settings_accepted:
         lines.append(f"  settings: {_settings_text(trial)}")
@@ -79,6 +80,16 @@ def _wire_gbit_per_s(trial: Trial) -> float | None:
     """What the frames of a mix take of a wire: each at its own length there, preamble and gap included."""
     on_wire = mean_wire_bytes(trial.environment["flow"], trial.frame_bytes)
     return None if trial.pps is None else gbit_per_s(trial.pps, on_wire)
+
+
+def _segments(trial: Trial) -> list[str]:
+    if trial.segments_sent is None:
+        return []
+    carriers = number(trial.environment.get("super_packets"))
+    counted = trial.environment.get("device_packets_are")
+    return [
+        f"  {number(trial.segments_sent)} frames in {carriers} super-packets; device packets are {counted}"
+    ]
 
 
 def _seconds(elapsed_ns: int | None) -> str:

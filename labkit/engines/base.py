@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno as errno_names
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -33,7 +33,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     ifindex : int
         Interface number in the network namespace of the calling thread.
     batch : int
-        Frames a system call, 1 to the engine's `max_batch`.
+        Frames a system call, 1 to the engine's `max_batch`; for gso segments of a super-packet.
     count : int or None
         Frames to attempt, never more.
     duration_ns : int or None
@@ -44,6 +44,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
         CPU that the calling thread is pinned to during the run.
     qdisc_bypass : bool
         Ask for PACKET_QDISC_BYPASS; the report says whether the kernel granted it.
+    ring_frames : int or None
+        Slots of the ring of tx_ring; None gives it its usual size.
     """
 
     ifindex: int
@@ -53,6 +55,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     rate_pps: float | None = None
     cpu: int | None = None
     qdisc_bypass: bool = False
+    ring_frames: int | None = None
 
 
 class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,9 +66,11 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
     sent : int
         Frames that a system call took; the device may still drop them.
     refused : int
-        Calls that failed at their first frame, which was then skipped.
+        Frames that a call failed at, which were then skipped: its first, for gso the whole super-packet.
     refused_by_errno : dict
         The same by the error's symbol: ``{"EMSGSIZE": 1}``.
+    super_packets : int or None
+        What carried the frames of gso, each as one packet through the stack; None where each went alone.
     partial_returns : int
         Calls that took only some of their frames; sendmmsg hides the errno of the next.
     calls : int
@@ -88,6 +93,7 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
     sent: int
     refused: int
     refused_by_errno: dict[str, int]
+    super_packets: int | None
     partial_returns: int
     calls: int
     start_ns: int
@@ -114,12 +120,20 @@ class Engine(Protocol):
 
     @property
     def default_batch(self) -> int:
-        """Frames a call when the workload names none."""
+        """Frames a call when neither the workload nor the frames say otherwise."""
         ...
 
     @property
     def max_batch(self) -> int:
         """Most frames a call."""
+        ...
+
+    def usual_batch(self, frames: Frames) -> int:
+        """Frames a call when the workload names none: the default, or what these frames allow."""
+        ...
+
+    def check(self, frames: Frames, config: EngineConfig) -> None:
+        """Raise `WorkloadError` for what is wrong with a request whatever the kernel would say."""
         ...
 
     def run(self, frames: Frames, config: EngineConfig, stop: StopFlag, progress: Progress) -> EngineReport:
@@ -173,8 +187,11 @@ def _check_length(engine: str, config: EngineConfig) -> None:
 
 
 @contextmanager
-def explained(engine: str, ifindex: int) -> Iterator[None]:
-    """Turn what opening a socket or pinning a thread raises into labkit's errors."""
+def explained(engine: str, ifindex: int, reasons: Mapping[int, str] | None = None) -> Iterator[None]:
+    """Turn what opening a socket or pinning a thread raises into labkit's errors.
+
+    `reasons` has the words for an errno by which this engine cannot run here.
+    """
     try:
         yield
     except ValueError as error:
@@ -186,6 +203,8 @@ def explained(engine: str, ifindex: int) -> Iterator[None]:
             errno=error.errno,
         ) from error
     except OSError as error:
+        if reasons and error.errno is not None and error.errno in reasons:
+            raise CapabilityMissingError(f"{engine}: {reasons[error.errno]}", errno=error.errno) from error
         raise LabError(
             f"{engine}: no packet socket on interface number {ifindex}; is it still there?", errno=error.errno
         ) from error

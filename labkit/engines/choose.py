@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from labkit.engines.base import Engine
+from labkit.engines.gso import Gso
 from labkit.engines.send import Send
 from labkit.engines.sendmmsg import Sendmmsg
+from labkit.engines.tx_ring import TxRing
 from labkit.errors import WorkloadError
 
 
@@ -16,7 +18,7 @@ def choose(name: str) -> Engine:
     WorkloadError
         No engine has this name; the message lists those that have one.
     """
-    engines: tuple[Engine, ...] = (Send(), Sendmmsg())
+    engines: tuple[Engine, ...] = (Send(), Sendmmsg(), TxRing(), Gso())
     for engine in engines:
         if engine.name == name:
             return engine

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from labkit import _native
@@ -14,19 +14,42 @@ from labkit.records import Frames
 Loop: TypeAlias = Callable[..., _native.TxReport]
 
 
+class NativeEngine:
+    """What most engines do alike; a subclass names itself and its loop."""
+
+    name: str
+    default_batch: int
+    max_batch: int
+    loop: Loop
+
+    def usual_batch(self, frames: Frames) -> int:  # noqa: ARG002 - frames matter to gso alone
+        """Frames a call when the workload names none."""
+        return self.default_batch
+
+    def check(self, frames: Frames, config: EngineConfig) -> None:
+        """Raise `WorkloadError` for what is wrong with a request whatever the kernel would say."""
+        check(self.name, self.max_batch, frames, config)
+
+    def run(
+        self, frames: Frames, config: EngineConfig, stop: _native.StopFlag, progress: _native.Progress
+    ) -> EngineReport:
+        """Send `frames` as `labkit.engines.base.Engine.run` says."""
+        self.check(frames, config)
+        return run_native(self.name, self.loop, frames, config, stop, progress)
+
+
 def run_native(
     name: str,
     loop: Loop,
-    max_batch: int,
     frames: Frames,
     config: EngineConfig,
     stop: _native.StopFlag,
     progress: _native.Progress,
+    reasons: Mapping[int, str] | None = None,
 ) -> EngineReport:
-    """Check, send with the GIL released, and report."""
-    check(name, max_batch, frames, config)
+    """Send with the GIL released, and report; `reasons` as `explained` takes them."""
     table = _native.FrameTable(frames.block, frames.offsets, frames.lengths)
-    with explained(name, config.ifindex):
+    with explained(name, config.ifindex, reasons):
         report = loop(
             table,
             stop,
@@ -48,6 +71,7 @@ def _record(report: _native.TxReport) -> EngineReport:
         sent=report.sent,
         refused=report.refused,
         refused_by_errno={errno_name(number): calls for number, calls in report.refused_by_errno.items()},
+        super_packets=report.super_packets,
         partial_returns=report.partial_returns,
         calls=report.calls,
         start_ns=report.start_ns,

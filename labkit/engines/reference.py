@@ -5,7 +5,6 @@ They make the same system calls in the same order; the same tests hold both.
 
 from __future__ import annotations
 
-import ctypes
 import errno as errno_names
 import os
 import resource
@@ -13,9 +12,11 @@ import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, TypeAlias
+from typing import Final
+
+import msgspec
 
 from labkit._native import Progress, StopFlag
 from labkit.engines.base import (
@@ -29,14 +30,15 @@ from labkit.engines.base import (
     explained,
 )
 from labkit.engines.pacing import Pacer, wait_until
+from labkit.engines.reference_calls import SOL_PACKET, Call, Caller, send_call, sendmmsg_call
+from labkit.engines.reference_gso import gso_call
+from labkit.engines.reference_ring import ring_call
+from labkit.engines.ring_geometry import no_memory, ring_geometry
+from labkit.engines.super_packets import MAX_SEGMENTS, check_gso, no_super_packet, usual_segments
 from labkit.errors import errno_name
 from labkit.records import Frames
 
-Call: TypeAlias = Callable[[list[bytes]], int]
-"""Hands frames to the kernel; returns how many it took, or raises OSError when it refused the first."""
-
 # linux/socket.h, linux/if_packet.h, asm-generic/socket.h: not in Python's socket module
-SOL_PACKET: Final = 263
 PACKET_QDISC_BYPASS: Final = 20
 SO_SNDBUFFORCE: Final = 32
 SEND_BUFFER_BYTES: Final = 4 << 20
@@ -46,10 +48,12 @@ SEND_TIMEOUT_US: Final = 4_000
 class _Loop:
     """One run: where it is in the table and what happened so far."""
 
-    def __init__(self, frames: Frames, config: EngineConfig, call: Call) -> None:
+    def __init__(self, frames: Frames, config: EngineConfig, call: Call, *, whole: bool) -> None:
         self._frames = [frames.frame(index) for index in range(len(frames))]
         self._config = config
         self._call = call
+        self._whole = whole
+        self.taking_calls = 0
         self.sent = self.refused = self.partial_returns = self.calls = 0
         self.by_errno: Counter[str] = Counter()
         self.fatal_errno: str | None = None
@@ -97,46 +101,73 @@ class _Loop:
         try:
             taken = self._call(batch)
         except OSError as error:
-            return self._refuse(error.errno or 0)
+            if self._whole and error.errno == errno_names.EINVAL:
+                raise  # every frame has been looked at: the kernel means the offload itself
+            return self._refuse(error.errno or 0, asked if self._whole else 1)
+        self.taking_calls += 1
         self.sent += taken
         self.partial_returns += taken < asked
         return taken
 
-    def _refuse(self, number: int) -> int:
+    def _refuse(self, number: int, frames: int) -> int:
         if number in {errno_names.EINTR, errno_names.EAGAIN}:
             return 0
         if number in FATAL_ERRNOS:
             self.fatal_errno = errno_name(number)
             return 0
-        self.refused += 1
-        self.by_errno[errno_name(number)] += 1
-        return 1
+        self.refused += frames
+        self.by_errno[errno_name(number)] += frames
+        return frames
+
+
+class _Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """How one twin differs from the others."""
+
+    name: str
+    default_batch: int
+    max_batch: int
+    caller: Caller
+    check: Callable[[Frames, EngineConfig], None]
+    reasons: Callable[[Frames, EngineConfig], Mapping[int, str]] = lambda _frames, _config: {}
+    whole: bool = False
 
 
 class _Twin:
-    """What both twins share: socket, pin, loop, report."""
+    """What the twins share: socket, pin, loop, report."""
 
-    def __init__(
-        self, name: str, default_batch: int, max_batch: int, caller: Callable[[socket.socket], Call]
-    ):
-        self.name = name
-        self.default_batch = default_batch
-        self.max_batch = max_batch
-        self._caller = caller
+    def __init__(self, kind: _Kind) -> None:
+        self._kind = kind
+        self.name, self.default_batch, self.max_batch = kind.name, kind.default_batch, kind.max_batch
+
+    def usual_batch(self, frames: Frames) -> int:
+        """Frames a call when the workload names none."""
+        return usual_segments(self.default_batch, frames) if self._kind.whole else self.default_batch
+
+    def check(self, frames: Frames, config: EngineConfig) -> None:
+        """Raise `WorkloadError` for what is wrong with a request whatever the kernel would say."""
+        check(self.name, self.max_batch, frames, config)
+        self._kind.check(frames, config)
 
     def run(self, frames: Frames, config: EngineConfig, stop: StopFlag, progress: Progress) -> EngineReport:
         """Send `frames` as `labkit.engines.base.Engine.run` says."""
-        check(self.name, self.max_batch, frames, config)
-        with explained(self.name, config.ifindex), _opened(config.ifindex) as sock, _pinned(config.cpu):
+        self.check(frames, config)
+        kind = self._kind
+        with (
+            explained(self.name, config.ifindex, kind.reasons(frames, config)),
+            _opened(config.ifindex) as sock,
+            _pinned(config.cpu),
+            kind.caller(sock, frames, config) as call,
+        ):
             bypass = config.qdisc_bypass and _bypassed(sock)
             switches, cpu_ns = _involuntary_switches(), time.thread_time_ns()
-            loop = _Loop(frames, config, self._caller(sock))
+            loop = _Loop(frames, config, call, whole=kind.whole)
             ended_by = loop.run(stop, progress)
             progress.store(loop.sent, loop.refused)
             return EngineReport(
                 sent=loop.sent,
                 refused=loop.refused,
                 refused_by_errno=dict(loop.by_errno),
+                super_packets=loop.taking_calls if kind.whole else None,
                 partial_returns=loop.partial_returns,
                 calls=loop.calls,
                 start_ns=loop.start_ns,
@@ -151,55 +182,39 @@ class _Twin:
 
 def twins() -> tuple[Engine, ...]:
     """Give the twin of each native engine, under its name."""
-    return _Twin("send", 1, 1, _send), _Twin("sendmmsg", 64, MAX_BATCH, _sendmmsg)
 
+    def nothing_more(_frames: Frames, _config: EngineConfig) -> None:
+        pass
 
-def _send(sock: socket.socket) -> Call:
-    def call(frames: list[bytes]) -> int:
-        sock.send(frames[0])
-        return 1
+    def ring(frames: Frames, config: EngineConfig) -> None:
+        ring_geometry(frames, config)
 
-    return call
-
-
-class _Iovec(ctypes.Structure):
-    _fields_ = (("base", ctypes.c_char_p), ("bytes", ctypes.c_size_t))
-
-
-class _Header(ctypes.Structure):
-    """struct msghdr (man 2 sendmsg)."""
-
-    _fields_ = (
-        ("name", ctypes.c_void_p),
-        ("name_bytes", ctypes.c_uint),
-        ("iov", ctypes.POINTER(_Iovec)),
-        ("iov_len", ctypes.c_size_t),
-        ("control", ctypes.c_void_p),
-        ("control_bytes", ctypes.c_size_t),
-        ("flags", ctypes.c_int),
+    kinds = (
+        _Kind(name="send", default_batch=1, max_batch=1, caller=send_call, check=nothing_more),
+        _Kind(
+            name="sendmmsg", default_batch=64, max_batch=MAX_BATCH, caller=sendmmsg_call, check=nothing_more
+        ),
+        _Kind(
+            name="tx_ring",
+            default_batch=256,
+            max_batch=MAX_BATCH,
+            caller=ring_call,
+            check=ring,
+            reasons=lambda frames, config: {
+                errno_names.ENOMEM: no_memory(ring_geometry(frames, config), config.batch)
+            },
+        ),
+        _Kind(
+            name="gso",
+            default_batch=64,
+            max_batch=MAX_SEGMENTS,
+            caller=gso_call,
+            check=check_gso,
+            reasons=lambda _, config: {errno_names.EINVAL: no_super_packet(config.batch)},
+            whole=True,
+        ),
     )
-
-
-class _Message(ctypes.Structure):
-    """struct mmsghdr (man 2 sendmmsg)."""
-
-    _fields_ = (("header", _Header), ("sent_bytes", ctypes.c_uint))
-
-
-def _sendmmsg(sock: socket.socket) -> Call:
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def call(frames: list[bytes]) -> int:
-        vectors = [_Iovec(frame, len(frame)) for frame in frames]
-        messages = (_Message * len(frames))(
-            *(_Message(_Header(iov=ctypes.pointer(vector), iov_len=1)) for vector in vectors)
-        )
-        taken: int = libc.sendmmsg(sock.fileno(), messages, len(frames), 0)
-        if taken < 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        return taken
-
-    return call
+    return tuple(map(_Twin, kinds))
 
 
 @contextmanager

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from labkit import _native
-from labkit.engines.base import MAX_BATCH, EngineConfig, EngineReport
-from labkit.engines.native import run_native
-from labkit.records import Frames
+from labkit.engines.base import MAX_BATCH
+from labkit.engines.native import NativeEngine
 
 
-class Sendmmsg:
+class Sendmmsg(NativeEngine):
     """Many frames a sendmmsg(); the kernel still hands them to the device one by one."""
 
-    name: Final = "sendmmsg"
-    default_batch: Final = 64
-    max_batch: Final = MAX_BATCH
-
-    def run(
-        self, frames: Frames, config: EngineConfig, stop: _native.StopFlag, progress: _native.Progress
-    ) -> EngineReport:
-        """Send `frames` as `labkit.engines.base.Engine.run` says."""
-        return run_native(self.name, _native.sendmmsg, self.max_batch, frames, config, stop, progress)
+    name = "sendmmsg"
+    default_batch = 64
+    max_batch = MAX_BATCH
+    loop = staticmethod(_native.sendmmsg)

@@ -30,6 +30,7 @@ void bind_report(nb::module_& m) {
         .def_ro("sent", &TxReport::sent)
         .def_ro("refused", &TxReport::refused)
         .def_ro("refused_by_errno", &TxReport::refused_by_errno)
+        .def_ro("super_packets", &TxReport::super_packets)
         .def_ro("partial_returns", &TxReport::partial_returns)
         .def_ro("calls", &TxReport::calls)
         .def_ro("start_ns", &TxReport::start_ns)
@@ -48,13 +49,35 @@ void bind_engine(nb::module_& m, const char* name, const char* doc) {
         [](const FrameTable& table, const StopFlag& stop, Progress& progress, int ifindex,
            std::uint32_t batch, std::optional<std::uint64_t> count, std::optional<std::int64_t> duration_ns,
            std::optional<double> rate_pps, std::optional<int> cpu, bool qdisc_bypass) {
-            return engine(table, TxConfig{ifindex, batch, count, duration_ns, rate_pps, cpu, qdisc_bypass},
-                          stop, progress);
+            return engine(table,
+                          TxConfig{ifindex, batch, count, duration_ns, rate_pps, cpu, qdisc_bypass, {}}, stop,
+                          progress);
         },
         nb::arg("table"), nb::arg("stop"), nb::arg("progress"), nb::kw_only(), nb::arg("ifindex"),
         nb::arg("batch"), nb::arg("count") = nb::none(), nb::arg("duration_ns") = nb::none(),
         nb::arg("rate_pps") = nb::none(), nb::arg("cpu") = nb::none(), nb::arg("qdisc_bypass") = false,
         nb::call_guard<nb::gil_scoped_release>(), doc);
+}
+
+// The ring's geometry has no default: who asks for one has worked it out from the frames.
+void bind_ring(nb::module_& m) {
+    m.def(
+        "tx_ring",
+        [](const FrameTable& table, const StopFlag& stop, Progress& progress, int ifindex,
+           std::uint32_t batch, std::optional<std::uint64_t> count, std::optional<std::int64_t> duration_ns,
+           std::optional<double> rate_pps, std::optional<int> cpu, bool qdisc_bypass,
+           std::uint32_t ring_slots, std::uint32_t slot_bytes, std::uint32_t block_bytes) {
+            const RingGeometry ring{ring_slots, slot_bytes, block_bytes};
+            return tx_ring(table,
+                           TxConfig{ifindex, batch, count, duration_ns, rate_pps, cpu, qdisc_bypass, ring},
+                           stop, progress);
+        },
+        nb::arg("table"), nb::arg("stop"), nb::arg("progress"), nb::kw_only(), nb::arg("ifindex"),
+        nb::arg("batch"), nb::arg("count") = nb::none(), nb::arg("duration_ns") = nb::none(),
+        nb::arg("rate_pps") = nb::none(), nb::arg("cpu") = nb::none(), nb::arg("qdisc_bypass") = false,
+        nb::arg("ring_slots"), nb::arg("slot_bytes"), nb::arg("block_bytes"),
+        nb::call_guard<nb::gil_scoped_release>(),
+        "Send the table's frames over and over through a mapped ring, a batch a kick.");
 }
 
 }  // namespace
@@ -63,6 +86,8 @@ void bind_engines(nb::module_& m) {
     bind_report(m);
     bind_engine<&tx_send>(m, "send", "Send the table's frames over and over, one send() a frame.");
     bind_engine<&tx_sendmmsg>(m, "sendmmsg", "Send the table's frames over and over, a batch a sendmmsg().");
+    bind_ring(m);
+    bind_engine<&tx_gso>(m, "gso", "Send the table's UDP frames over and over, a batch a super-packet.");
 }
 
 }  // namespace labkit

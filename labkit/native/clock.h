@@ -17,15 +17,18 @@ std::int64_t involuntary_switches();
 // Sleeps until CLOCK_MONOTONIC reads deadline_ns, or a signal comes.
 void sleep_until_ns(std::int64_t deadline_ns);
 
+// A turn of a waiting loop that leaves the core to its sibling.
+inline void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+}
+
 // The clock that a loop runs by; tests hand it one of their own.
 struct SystemClock {
     std::int64_t now_ns() const { return monotonic_ns(); }
     void sleep_until(std::int64_t deadline_ns) const { sleep_until_ns(deadline_ns); }
-    void spin() const {
-#if defined(__x86_64__) || defined(__i386__)
-        __builtin_ia32_pause();
-#endif
-    }
+    void spin() const { relax(); }
 };
 
 }  // namespace labkit

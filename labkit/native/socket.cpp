@@ -1,6 +1,9 @@
 #include "socket.h"
 
 #include <linux/if_packet.h>
+#include <net/ethernet.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -36,7 +39,7 @@ void set_buffer(int fd) {
 // Protocol 0 at socket() and bind(): any other makes the socket a receive tap, which every frame on the host
 // then pays for (kernel: packet_rcv; man 7 packet).
 PacketSocket::PacketSocket(int ifindex, bool qdisc_bypass)
-    : fd_(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)) {
+    : fd_(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)), ifindex_(ifindex) {
     if (fd_ < 0) fail("packet socket");
     sockaddr_ll address{};
     address.sll_family = AF_PACKET;
@@ -55,5 +58,12 @@ PacketSocket::PacketSocket(int ifindex, bool qdisc_bypass)
 }
 
 PacketSocket::~PacketSocket() { close(fd_); }
+
+std::size_t PacketSocket::longest_frame() const {
+    ifreq request{};
+    request.ifr_ifindex = ifindex_;
+    if (ioctl(fd_, SIOCGIFNAME, &request) != 0 || ioctl(fd_, SIOCGIFMTU, &request) != 0) return 0;
+    return static_cast<std::size_t>(request.ifr_mtu) + ETH_HLEN;
+}
 
 }  // namespace labkit

@@ -1,7 +1,12 @@
 // A packet socket that only sends.
 #pragma once
 
+#include <cstddef>
+
 namespace labkit {
+
+// An 802.1Q tag, for which packet sockets let a frame be longer than the MTU allows.
+constexpr std::size_t kVlanTagBytes = 4;
 
 class PacketSocket {
   public:
@@ -15,9 +20,30 @@ class PacketSocket {
     // Whether frames skip the queueing discipline: asked for, and granted by this kernel.
     bool qdisc_bypass() const { return qdisc_bypass_; }
 
+    // Longest frame without a tag that the device's MTU lets out now; 0 when the kernel does not tell.
+    std::size_t longest_frame() const;
+
   private:
     int fd_;
+    int ifindex_;
     bool qdisc_bypass_ = false;
+};
+
+// What an engine must refuse itself because the kernel does not look, or says it at a price.
+class LengthLimit {
+  public:
+    explicit LengthLimit(const PacketSocket& socket) : socket_(socket), bytes_(socket.longest_frame()) {}
+
+    // Whether a frame of `bytes` is at most `more` longer than the MTU allows; a raised MTU is noticed.
+    bool takes(std::size_t bytes, std::size_t more) {
+        if (bytes <= bytes_ + more) return true;
+        bytes_ = socket_.longest_frame();
+        return bytes_ == 0 || bytes <= bytes_ + more;  // a device that is gone: let the call say so
+    }
+
+  private:
+    const PacketSocket& socket_;
+    std::size_t bytes_;
 };
 
 }  // namespace labkit

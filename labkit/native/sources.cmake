@@ -6,6 +6,9 @@ set(LABKIT_CORE_SOURCES
     pacing.cpp
     sim_nic.cpp
     socket.cpp
+    super_packet.cpp
+    tx_gso.cpp
+    tx_ring.cpp
     tx_send.cpp
     tx_sendmmsg.cpp)
 set(LABKIT_BINDING_SOURCES

@@ -11,6 +11,13 @@
 
 namespace labkit {
 
+// The slots of a transmit ring, in whole blocks; all three are powers of two.
+struct RingGeometry {
+    std::uint32_t slots = 0;
+    std::uint32_t slot_bytes = 0;
+    std::uint32_t block_bytes = 0;
+};
+
 struct TxConfig {
     int ifindex = 0;
     std::uint32_t batch = 1;                  // frames a system call, 1 to 1024
@@ -19,15 +26,17 @@ struct TxConfig {
     std::optional<double> rate_pps;           // none: as fast as possible
     std::optional<int> cpu;                   // none: wherever the scheduler puts it
     bool qdisc_bypass = false;
+    RingGeometry ring{};  // of tx_ring alone
 };
 
 enum class EndedBy { kCount, kDuration, kStop, kError };
 
 struct TxReport {
     std::uint64_t sent = 0;     // frames that a call took
-    std::uint64_t refused = 0;  // calls that failed at their first frame, which was then skipped
+    std::uint64_t refused = 0;  // frames that a call failed at, which were then skipped
     std::map<int, std::uint64_t> refused_by_errno;
-    std::uint64_t partial_returns = 0;  // calls that took some of their frames
+    std::optional<std::uint64_t> super_packets;  // what carried the frames of gso; none: each went alone
+    std::uint64_t partial_returns = 0;           // calls that took some of their frames
     std::uint64_t calls = 0;
     std::int64_t start_ns = 0;  // CLOCK_MONOTONIC just before the first call
     std::int64_t end_ns = 0;    // and just after the last; paced, the end of the last frame's slot
@@ -41,10 +50,18 @@ struct TxReport {
 // The most messages that one sendmmsg() takes (kernel: UIO_MAXIOV in __sys_sendmmsg).
 constexpr std::uint32_t kMaxBatch = 1024;
 
-// Both send the table's frames in order, over and over, until count, duration, stop or a fatal error.
+// The most segments of a super-packet that any kernel takes: 128 on 6.18, 64 before (measured; EINVAL
+// beyond).
+constexpr std::uint32_t kMaxSegments = 128;
+
+// All send the table's frames in order, over and over, until count, duration, stop or a fatal error.
 // Throw std::system_error (socket) and std::invalid_argument (config); what fails later is reported.
 TxReport tx_send(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
 TxReport tx_sendmmsg(const FrameTable& table, const TxConfig& config, const StopFlag& stop,
                      Progress& progress);
+// Through a mapped ring, a batch a kick.
+TxReport tx_ring(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
+// UDP frames as segments of super-packets, a batch each: frame after frame of the table, each a batch long.
+TxReport tx_gso(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
 
 }  // namespace labkit

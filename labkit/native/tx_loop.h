@@ -16,10 +16,11 @@
 
 namespace labkit {
 
-// What a call returned: frames taken, or the errno when it failed at its first frame.
+// What a call returned: frames taken, or the errno and how many frames it refused with it.
 struct Taken {
     std::uint32_t frames;
     int error;
+    std::uint32_t calls = 1;  // system calls; none where a ring was full
 };
 
 // Frames between two looks at clock and stop flag when nothing paces the loop: 80 us on a veth pair.
@@ -113,7 +114,7 @@ class TxLoop {
     std::uint32_t attempt(std::uint32_t most) {
         const auto asked = static_cast<std::uint32_t>(std::min<std::uint64_t>(most, left_));
         const Taken taken = sender_.call(next_, asked);
-        ++report_.calls;
+        report_.calls += taken.calls;
         if (taken.error == 0) {
             report_.sent += taken.frames;
             report_.partial_returns += taken.frames < asked ? 1 : 0;
@@ -124,9 +125,9 @@ class TxLoop {
             report_.fatal_errno = taken.error;
             return 0;
         }
-        ++report_.refused;
-        ++report_.refused_by_errno[taken.error];
-        return advance(1);
+        report_.refused += taken.frames;
+        report_.refused_by_errno[taken.error] += taken.frames;
+        return advance(taken.frames);
     }
 
     std::uint32_t advance(std::uint32_t frames) {

@@ -14,7 +14,7 @@ class SendCall {
 
     Taken call(std::size_t first, std::uint32_t) const {
         const iovec frame = table_.frame(first);
-        return send(fd_, frame.iov_base, frame.iov_len, 0) < 0 ? Taken{0, errno} : Taken{1, 0};
+        return send(fd_, frame.iov_base, frame.iov_len, 0) < 0 ? Taken{1, errno} : Taken{1, 0};
     }
 
   private:

@@ -24,7 +24,7 @@ class SendmmsgCall {
 
     Taken call(std::size_t first, std::uint32_t frames) {
         const int done = sendmmsg(fd_, &messages_[first], frames, 0);
-        return done < 0 ? Taken{0, errno} : Taken{static_cast<std::uint32_t>(done), 0};
+        return done < 0 ? Taken{1, errno} : Taken{static_cast<std::uint32_t>(done), 0};
     }
 
   private:

@@ -101,6 +101,31 @@ class EthtoolKnob(msgspec.Struct, frozen=True, kw_only=True):
         self.group.writer(self.group.interface.ifindex, {self.name: value})
 
 
+class KnobOfEnds(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting of several devices that change together; the first one tells.
+
+    Attributes
+    ----------
+    name : str
+        ethtool's word in snake case.
+    knobs : list of EthtoolKnob
+        The same setting of each device.
+    """
+
+    name: str
+    knobs: list[EthtoolKnob]
+    resets_link: bool = False
+
+    def read(self) -> Scalar:
+        """Value in force; None without a device."""
+        return self.knobs[0].read() if self.knobs else None
+
+    def write(self, value: Scalar) -> None:
+        """Set it on each device, as `EthtoolKnob.write` does."""
+        for knob in self.knobs:
+            knob.write(value)
+
+
 def ethtool_knobs(ethtool: Ethtool, interface: Interface, facts: LinkResets | None) -> dict[str, EthtoolKnob]:
     """Every setting that the device answers for; a device without rings gets no ring knobs.
 

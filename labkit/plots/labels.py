@@ -44,6 +44,7 @@ TITLES: Final = {
     "qdisc_bypass": ("qdisc bypass", None),
     "cpu": ("CPU", None),
     "cpus": ("sending CPUs", None),
+    "ring_frames": ("sender's ring", "frames"),
     "clone_skb": ("clone-skb", "frames a buffer"),
     "xmit_mode": ("xmit mode", None),
     "delay_ns": ("delay", "ns"),

@@ -12,7 +12,6 @@ from labkit.agent.client import AgentClient
 from labkit.agent.protocol import Measured, Opened, Run
 from labkit.audit.run import audit_summary
 from labkit.engines.base import EngineConfig
-from labkit.engines.base import check as check_request
 from labkit.engines.choose import choose
 from labkit.errors import LabError, LabWarning
 from labkit.factors import Scalar, Settings
@@ -117,8 +116,7 @@ class AgentRig(OpenRig):
         """
         catalog.check_workload(self._info, workload)
         engine, frames = choose(workload.engine), self._table(workload)
-        config = self._config(workload, duration_ns=1, count=None)
-        check_request(engine.name, engine.max_batch, frames, config)
+        engine.check(frames, self._config(workload, duration_ns=1, count=None))
         looked = self._client.look(workload.sink or self._sink)
         check_frames(frames, looked.link.mtu)
         if not looked.link.carrier:
@@ -176,7 +174,7 @@ class AgentRig(OpenRig):
         sink, engine = workload.sink or self._sink, choose(workload.engine)
         config = self._config(workload, duration_ns=seconds_to_ns(duration_s), count=count)
         frames = self._table(workload)
-        check_request(engine.name, engine.max_batch, frames, config)
+        engine.check(frames, config)
         self._client.load(frames)
         rule = self._peer_rule(frames, sink)
         measured, samples = self._client.run(
@@ -224,15 +222,16 @@ class AgentRig(OpenRig):
         self._client.close()
 
     def _config(self, workload: Workload, *, duration_ns: int, count: int | None) -> EngineConfig:
-        default_batch = choose(workload.engine).default_batch
+        usual_batch = choose(workload.engine).usual_batch(self._table(workload))
         return EngineConfig(
             ifindex=ANY_IFINDEX,
-            batch=default_batch if workload.batch is None else workload.batch,
+            batch=usual_batch if workload.batch is None else workload.batch,
             count=count,
             duration_ns=duration_ns,
             rate_pps=workload.rate_pps,
             cpu=workload.cpu,
             qdisc_bypass=workload.qdisc_bypass,
+            ring_frames=workload.ring_frames,
         )
 
     def _table(self, workload: Workload) -> Frames:

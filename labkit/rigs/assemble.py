@@ -11,6 +11,7 @@ import msgspec
 from labkit.agent.protocol import Measured
 from labkit.counters.deltas import counter_delta, counter_deltas
 from labkit.counters.reconcile import Counts, difference_reason, reconciled
+from labkit.engines.base import EngineReport
 from labkit.factors import Scalar
 from labkit.records import SCHEMA_VERSION, Mark, Privilege, Sample, Trial
 from labkit.rigs.peer_counter import PeerRule
@@ -69,11 +70,11 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
         cpu_ns=report.cpu_ns,
         pps=pps,
         ns_per_packet=None if pps is None else ns_per_packet(pps),
-        engine_sent=report.sent,
+        engine_sent=counts.engine_sent,
         engine_refused=report.refused,
         refused_by_errno=dict(report.refused_by_errno),
         partial_returns=report.partial_returns,
-        segments_sent=None,
+        segments_sent=None if report.super_packets is None else report.sent,
         qdisc_dropped=counts.qdisc_dropped,
         device_sent=counts.device_sent,
         device_dropped=counts.device_dropped,
@@ -92,7 +93,7 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
         settings_asked=asked.settings_asked,
         settings_accepted=asked.settings_accepted,
         settings_effective=asked.settings_effective,
-        environment=asked.environment | _circumstances(asked, measured, rule),
+        environment=asked.environment | _circumstances(asked, measured, counts, rule),
         privilege=asked.privilege,
         schema_version=SCHEMA_VERSION,
         samples=samples,
@@ -104,17 +105,30 @@ def _counts(measured: Measured, rule: PeerRule) -> Counts:
     device = counter_deltas(before.device, after.device)
     queue_dropped = counter_delta(before.peer_queue_dropped, after.peer_queue_dropped).value
     softnet = counter_delta(before.softnet_dropped, after.softnet_dropped).value
+    device_sent = device.get(measured.device_counter)
     return Counts(
-        engine_sent=report.sent,
+        engine_sent=_handed_over(report, device_sent),
         engine_refused=report.refused,
         partial_returns=report.partial_returns,
         qdisc_dropped=counter_delta(before.qdisc_dropped, after.qdisc_dropped).value,
         qdisc_queued=after.qdisc_queued,
-        device_sent=device.get(measured.device_counter),
+        device_sent=device_sent,
         device_dropped=device.get("tx_dropped"),
         peer_received=_peer_received(measured, rule, queue_dropped, softnet),
         peer_dropped=queue_dropped if rule.counters else None,
     )
+
+
+def _handed_over(report: EngineReport, device_sent: int | None) -> int:
+    """Frames, or super-packets where the device took these whole and counts them as one packet each.
+
+    veth and ifb do with tx_udp_segmentation on; without it the kernel cuts them up before the device, and
+    NICs that cut them up themselves count what they send (ixgbe, mlx5: gso_segs).
+    """
+    whole = report.super_packets
+    if whole is None or device_sent is None:
+        return report.sent
+    return whole if abs(device_sent - whole) < abs(device_sent - report.sent) else report.sent
 
 
 def _peer_received(
@@ -173,8 +187,11 @@ def _rate_missed(asked: Asked, measured: Measured, counts: Counts) -> bool:
     if asked.rate_pps is None:
         return False
     due = asked.rate_pps * ns_to_seconds(measured.report.elapsed_ns)
+    sent = counts.device_sent or 0
+    if counts.engine_sent != measured.report.sent:
+        sent = measured.report.sent  # the device counts super-packets, the rate is of frames
     # frames are whole: one more or less is no miss, but a run shorter than two slots shows no rate
-    return abs((counts.device_sent or 0) - due) > max(min(1.5, due / 2), RATE_TOLERANCE * due)
+    return abs(sent - due) > max(min(1.5, due / 2), RATE_TOLERANCE * due)
 
 
 def _frozen(samples: tuple[Sample, ...], elapsed_ns: int) -> bool:
@@ -209,13 +226,25 @@ def _path(*, asked_bypass: bool, granted: bool) -> str:
     return "qdisc path (this kernel refused the bypass)" if asked_bypass else "qdisc path"
 
 
-def _circumstances(asked: Asked, measured: Measured, rule: PeerRule) -> dict[str, Any]:
+def _super_packets(asked: Asked, report: EngineReport, counts: Counts) -> dict[str, Any]:
+    """Of gso: how many there were, what the device's packets are, and that frames leave in bursts."""
+    if report.super_packets is None:
+        return {}
+    return {
+        "super_packets": report.super_packets,
+        "device_packets_are": "frames" if counts.engine_sent == report.sent else "super-packets",
+        "burst_frames": asked.batch,
+    }
+
+
+def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerRule) -> dict[str, Any]:
     """What else travels with a trial: where counts come from, and what disturbed it."""
     report = measured.report
     return {
         "cpu": measured.cpu,
         "device_counter": f"{measured.device} {measured.device_counter}",
         "peer_counter": " + ".join(f"{measured.peer_device} {name}" for name in rule.counters) or None,
+        **_super_packets(asked, report, counts),
         "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),
         "ended_by": report.ended_by,
         "fatal_errno": report.fatal_errno,

@@ -16,14 +16,17 @@ from labkit.simnic.settings import setting_rules
 
 SIM_PREFIX: Final = "sim:"
 
+REAL_ENGINES: Final = ("send", "sendmmsg", "tx_ring", "gso")
+
 VETH: Final = RigInfo(
     name="veth",
     title="two ends of a veth pair in private namespaces; real packets, no root",
-    engines=("send", "sendmmsg"),
+    engines=REAL_ENGINES,
     sinks=("stack", "ifb"),
     factors=(
         *("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "txqueuelen"),
         *("rx_channels", "tx_channels", "gro", "threaded", "napi_defer_hard_irqs", "gro_flush_timeout_ns"),
+        "tx_udp_segmentation",
     ),
 )
 
@@ -31,7 +34,7 @@ DEVICE_PREFIX: Final = "nic:"
 DEVICE: Final = RigInfo(
     name=f"{DEVICE_PREFIX}INTERFACE",
     title="an interface of this machine, its settings journalled and put back; needs root",
-    engines=("send", "sendmmsg"),
+    engines=REAL_ENGINES,
     sinks=("wire", "port"),
     factors=(),
 )
@@ -58,7 +61,7 @@ def known_rigs() -> list[RigInfo]:
 def check_workload(info: RigInfo, workload: Workload) -> None:
     """Raise unless rig `info` has what `workload` names, as `check_engine` does.
 
-    Engine and sink; what only pktgen has; and several CPUs, which only a simulated sender has.
+    Engine and sink; what only pktgen or a real tx_ring has; several CPUs, which only simulated senders have.
     """
     check_engine(info, workload.engine)
     check_sink(info, workload.sink)
@@ -68,12 +71,18 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
             raise CapabilityMissingError(
                 f"rig '{info.name}': engine '{workload.engine}' has no {name}; take engine 'pktgen'{where}"
             )
+    simulated_rig = info.name.startswith(SIM_PREFIX)
+    if workload.ring_frames is not None and (simulated_rig or workload.engine != "tx_ring"):
+        raise CapabilityMissingError(
+            f"rig '{info.name}': engine '{workload.engine}' has no ring_frames; take engine 'tx_ring' on rig "
+            f"'{VETH.name}'"
+        )
     cpus = 1 if workload.cpus is None else workload.cpus
     if cpus < 1:
         raise WorkloadError(f"cpus {cpus}: give 1 or more")
     if workload.cpu is not None and workload.cpu < 0:
         raise WorkloadError(f"cpu {workload.cpu}: CPUs count from 0")
-    if cpus > 1 and not info.name.startswith(SIM_PREFIX):
+    if cpus > 1 and not simulated_rig:
         raise CapabilityMissingError(
             f"rig '{info.name}' sends from one CPU, not from cpus {cpus}; try rig '{known_rigs()[0].name}'"
         )

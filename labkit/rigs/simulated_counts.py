@@ -164,6 +164,7 @@ def _report(answer: Simulated, sender: Sender, counts: Mapping[str, int], ended_
         refused=answer.refused,
         # packet_direct_xmit finds the queue stopped and says NETDEV_TX_BUSY, which net_xmit_errno turns
         refused_by_errno={"ENOBUFS": answer.refused} if answer.refused else {},
+        super_packets=None,
         partial_returns=0,
         calls=sum(lane.get("calls", 0) for lane in answer.per_cpu),
         start_ns=0,

@@ -1,4 +1,4 @@
-"""The sendmmsg engine against a bare C loop: wall time per packet on one veth pair, same CPU, same frames.
+"""Each native engine against a bare C loop: wall time per packet on one veth pair, same CPU, same frames.
 
 ``python -m tests.bench.bench_native`` prints a JSON list of ratios.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 import tempfile
@@ -23,32 +24,42 @@ from tests.network.private import enter_private_network, veth_pair
 if TYPE_CHECKING:
     from tests.bench.pairs import Ratio
 
-BARE = Path(__file__).with_name("bare_sendmmsg.c")
+HERE = Path(__file__).parent
 GOAL = 1.03
 """At most 3 % above the bare loop."""
 
+BATCHES = {"sendmmsg": 64, "tx_ring": 256, "gso": 64}
+"""Frames a call by engine; `bare_NAME.c` is its bare loop."""
 FRAME_BYTES = 60
-BATCH = 64
 RUN_MS = 200
-HEAD = bytes.fromhex("0200000000010200000000020800")
 
 
-def build(folder: Path) -> Path:
+def frame() -> bytes:
+    """The frame of `bare.h`."""
+    ip_bytes = FRAME_BYTES - 14
+    head = bytes.fromhex("0200000000010200000000020800") + struct.pack(
+        "!BBHIBBH4s4s", 0x45, 0, ip_bytes, 0, 64, 17, 0, bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])
+    )
+    return (head + struct.pack("!4H", 9, 9, ip_bytes - 20, 1)).ljust(FRAME_BYTES, b"\0")
+
+
+def build(folder: Path, name: str) -> Path:
     """Compile the bare loop as the engines are compiled: optimised, for the plain architecture."""
-    program = folder / "bare_sendmmsg"
-    subprocess.run(["cc", "-O3", "-Wall", "-Wextra", "-o", program, BARE], check=True, timeout=60)
+    program = folder / f"bare_{name}"
+    source = HERE / f"bare_{name}.c"
+    subprocess.run(["cc", "-O3", "-Wall", "-Wextra", "-o", program, source], check=True, timeout=60)
     return program
 
 
-def bare_ns_per_packet(program: Path, ifindex: int, cpu: int) -> Callable[[], float]:
-    command = [str(program), *map(str, (ifindex, cpu, BATCH, RUN_MS, FRAME_BYTES))]
+def bare_ns_per_packet(program: Path, ifindex: int, cpu: int, batch: int) -> Callable[[], float]:
+    command = [str(program), *map(str, (ifindex, cpu, batch, RUN_MS, FRAME_BYTES))]
     return lambda: float(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
 
 
-def engine_ns_per_packet(ifindex: int, cpu: int) -> Callable[[], float]:
-    engine = choose("sendmmsg")
-    frames = FrameTable.of([HEAD.ljust(FRAME_BYTES, b"\0")] * BATCH)
-    config = EngineConfig(ifindex=ifindex, batch=BATCH, duration_ns=RUN_MS * 1_000_000, cpu=cpu)
+def engine_ns_per_packet(name: str, ifindex: int, cpu: int, batch: int) -> Callable[[], float]:
+    engine = choose(name)
+    frames = FrameTable.of([frame()] * batch)
+    config = EngineConfig(ifindex=ifindex, batch=batch, duration_ns=RUN_MS * 1_000_000, cpu=cpu)
 
     def run() -> float:
         report = engine.run(frames, config, StopFlag(), Progress())
@@ -64,11 +75,15 @@ def ratios(pairs: int, limit: int) -> list[Ratio]:
     from tests.bench.pairs import compare_pairs
 
     cpu = max(os.sched_getaffinity(0))
+    found = []
     with tempfile.TemporaryDirectory() as folder, veth_pair() as veth:
-        engine = engine_ns_per_packet(veth.ifindex, cpu)
-        bare = bare_ns_per_packet(build(Path(folder)), veth.ifindex, cpu)
-        engine(), bare()
-        return [compare_pairs(engine, bare, GOAL, pairs=pairs, limit=limit, name="sendmmsg / bare sendmmsg")]
+        for name, batch in BATCHES.items():
+            engine = engine_ns_per_packet(name, veth.ifindex, cpu, batch)
+            bare = bare_ns_per_packet(build(Path(folder), name), veth.ifindex, cpu, batch)
+            engine(), bare()
+            title = f"{name} / bare {name}"
+            found.append(compare_pairs(engine, bare, GOAL, pairs=pairs, limit=limit, name=title))
+    return found
 
 
 if __name__ == "__main__":

@@ -40,13 +40,13 @@ struct FakeKernel {
 
     labkit::Taken call(std::size_t first, std::uint32_t frames) {
         asked.push_back(frames);
-        if (const int error = fails(calls++)) return {0, error};
+        if (const int error = fails(calls++)) return {1, error};
         std::uint32_t done = 0;
         for (; done < frames; ++done) {
             const std::size_t place = (first + done) % table_frames;
             clock.pass(frame_ns);
             if (const auto found = bad.find(place); found != bad.end()) {
-                return done > 0 ? labkit::Taken{done, 0} : labkit::Taken{0, found->second};
+                return done > 0 ? labkit::Taken{done, 0} : labkit::Taken{1, found->second};
             }
             taken.push_back(place);
         }

@@ -53,8 +53,10 @@ def test_pure_parts_hold_every_claim(programs: Path) -> None:
         "loop_cases.cpp",
         "microcost_cases.cpp",
         "pacing_cases.cpp",
+        "ring_cases.cpp",
         "sim_cases.cpp",
         "sim_parts_cases.cpp",
+        "super_packet_cases.cpp",
     )
 
 

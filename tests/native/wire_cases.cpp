@@ -5,6 +5,7 @@
 
 #include "harness.h"
 #include "tx.h"
+#include "udp_frames.h"
 
 using labkit::EndedBy;
 
@@ -30,6 +31,25 @@ labkit::TxConfig config(std::uint32_t batch, std::optional<std::uint64_t> count)
     asked.ifindex = harness::argument();
     asked.batch = batch;
     asked.count = count;
+    return asked;
+}
+
+labkit::FrameTable udp_frames(std::size_t number, std::size_t bytes) {
+    std::vector<std::uint64_t> offsets;
+    std::vector<std::uint8_t> block;
+    for (std::size_t i = 0; i < number; ++i) {
+        std::vector<std::uint8_t> frame = udp_frame(bytes);
+        frame.back() = static_cast<std::uint8_t>(i);
+        offsets.push_back(block.size());
+        block.insert(block.end(), frame.begin(), frame.end());
+    }
+    return labkit::FrameTable(block.data(), block.size(), offsets,
+                              std::vector<std::uint32_t>(number, static_cast<std::uint32_t>(bytes)));
+}
+
+labkit::TxConfig ring_config(std::uint32_t batch, std::optional<std::uint64_t> count, std::uint32_t slots) {
+    labkit::TxConfig asked = config(batch, count);
+    asked.ring = {slots, 512, 4096};
     return asked;
 }
 
@@ -67,6 +87,45 @@ CASE(bad_frame_is_skipped_wherever_it_lies) {
     }
 }
 
+CASE(ring_of_any_size_sends_its_count) {
+    for (const std::uint32_t batch : {1U, 63U, 64U}) {
+        for (const std::uint32_t slots : {64U, 1024U}) {
+            for (const std::size_t size : {1UL, 65UL, 1500UL}) {
+                labkit::StopFlag stop;
+                labkit::Progress progress;
+                const labkit::TxReport report =
+                    labkit::tx_ring(frames(size), ring_config(batch, 1501, slots), stop, progress);
+                EQUAL(report.sent, 1501U);
+                EQUAL(report.calls, (1501U + batch - 1) / batch);
+            }
+        }
+    }
+}
+
+CASE(bad_slot_is_skipped_wherever_it_lies) {
+    for (const std::size_t bad : {0UL, 10UL, 63UL}) {
+        labkit::StopFlag stop;
+        labkit::Progress progress;
+        const labkit::TxReport report =
+            labkit::tx_ring(frames(64, bad), ring_config(64, 6400, 128), stop, progress);
+        EQUAL(report.sent, 6300U);
+        EQUAL(report.refused_by_errno.at(EINVAL), 100U);
+    }
+}
+
+CASE(super_packets_of_any_size_carry_the_count) {
+    for (const std::uint32_t batch : {1U, 2U, 63U, 64U}) {
+        for (const std::size_t size : {1UL, 2UL, 65UL}) {
+            labkit::StopFlag stop;
+            labkit::Progress progress;
+            const labkit::TxReport report =
+                labkit::tx_gso(udp_frames(size, 60 + size), config(batch, 1501), stop, progress);
+            EQUAL(report.sent, 1501U);
+            EQUAL(report.super_packets.value(), (1501U + batch - 1) / batch);
+        }
+    }
+}
+
 CASE(stop_from_another_thread_ends_the_run) {
     labkit::StopFlag stop;
     labkit::Progress progress;
@@ -92,6 +151,13 @@ CASE(impossible_requests_leave_nothing_open) {
     THROWS(std::invalid_argument, labkit::tx_send(frames(1), config(2, 1), stop, progress));
     THROWS(std::invalid_argument, labkit::tx_sendmmsg(frames(1), config(0, 1), stop, progress));
     THROWS(std::invalid_argument, labkit::tx_sendmmsg(frames(1), config(1025, 1), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_ring(frames(1), config(1, 1), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_ring(frames(1), ring_config(65, 1, 64), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_ring(frames(1), ring_config(1, 1, 65), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_ring(udp_frames(1, 600), ring_config(1, 1, 64), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_gso(frames(1), config(2, 1), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_gso(udp_frames(1, 60), config(129, 1), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_gso(udp_frames(1, 1514), config(45, 1), stop, progress));
     labkit::TxConfig unpinnable = config(1, 1);
     unpinnable.cpu = 100'000;
     THROWS(std::invalid_argument, labkit::tx_send(frames(1), unpinnable, stop, progress));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -18,6 +19,8 @@ from typing import Any
 
 import pytest
 from pyroute2 import IPRoute
+
+from labkit.linux.ethtool import Ethtool
 
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
@@ -72,6 +75,9 @@ def veth_pair() -> Iterator[Veth]:
         ends = [ip.link_lookup(ifname=name)[0] for name in ("tx0", "rx0")]
         for ifindex in ends:
             ip.link("set", index=ifindex, state="up")
+        with contextlib.closing(Ethtool()) as ethtool:
+            # the peer counts what super-packets carry, not super-packets
+            ethtool.set_features(ends[0], {"tx_udp_segmentation": False})
         for ifindex in ends:
             wait_for_link(ip, ifindex, ready=True)
         yield Veth(ip, *ends)

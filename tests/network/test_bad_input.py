@@ -24,7 +24,7 @@ ON_BOTH = [
     ("--batch 1025", 2, "batch 1025"),
     ("--flows 0", 2, "empty flow"),
     ("--flows 70000", 2, "from source port 1024 on there are 64512"),
-    ("--engine warp", 2, "unknown engine 'warp'; known: pktgen, receive, send, sendmmsg"),
+    ("--engine warp", 2, "unknown engine 'warp'; known: gso, pktgen, receive, send, sendmmsg"),
     ("--rig moon", 2, "unknown rig 'moon'; known: sim:ixgbe, sim:ixgbe@baseline, "),
     ("--sink drain", 2, "unknown sink 'drain'; known: ifb, port, stack, wire"),
     ("--set colour=3", 2, "unknown setting 'colour'; known: adaptive_rx"),

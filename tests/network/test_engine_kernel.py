@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import threading
 from collections.abc import Callable
 
@@ -18,17 +19,23 @@ from tests.network.private import Veth, in_private_network, veth_pair
 
 pytestmark = pytest.mark.network
 
-ENGINES: dict[str, Engine] = {"send": choose("send"), "sendmmsg": choose("sendmmsg")} | {
+ENGINES: dict[str, Engine] = {twin.name: choose(twin.name) for twin in twins()} | {
     f"{twin.name}-twin": twin for twin in twins()
 }
 every_engine = pytest.mark.parametrize("name", list(ENGINES))
-every_sendmmsg = pytest.mark.parametrize("name", ["sendmmsg", "sendmmsg-twin"])
+every_frame_engine = pytest.mark.parametrize(
+    "name", [name for name in ENGINES if ENGINES[name].name != "gso"]
+)
+every_batch_engine = pytest.mark.parametrize("name", ["sendmmsg", "sendmmsg-twin", "tx_ring", "tx_ring-twin"])
 
 
 def frame(frame_bytes: int, *, ethertypes: bytes = b"\x08\x00") -> bytes:
-    """A frame to and from addresses that nobody has."""
+    """A UDP frame to and from addresses that nobody has, cut off where it is too short for one."""
     head = bytes.fromhex("020000000001020000000002") + ethertypes
-    return (head + bytes(max(0, frame_bytes - len(head))))[:frame_bytes]
+    ip_bytes = max(28, frame_bytes - len(head))
+    head += struct.pack("!BBHIBBH8x", 0x45, 0, ip_bytes, 0, 64, 17, 0)
+    head += struct.pack("!4H", 9, 9, ip_bytes - 20, 1)
+    return head.ljust(frame_bytes, b"\0")[:frame_bytes]
 
 
 def tagged(frame_bytes: int) -> bytes:
@@ -37,14 +44,15 @@ def tagged(frame_bytes: int) -> bytes:
 
 def send(name: str, veth: Veth, frames: list[bytes], **asked: object) -> EngineReport:
     engine = ENGINES[name]
-    values = {"ifindex": veth.ifindex, "batch": engine.default_batch} | asked
+    table = FrameTable.of(frames)
+    values = {"ifindex": veth.ifindex, "batch": engine.usual_batch(table)} | asked
     progress = Progress()
-    report = engine.run(FrameTable.of(frames), EngineConfig(**values), StopFlag(), progress)
+    report = engine.run(table, EngineConfig(**values), StopFlag(), progress)
     assert (progress.sent, progress.refused) == (report.sent, report.refused)
     return report
 
 
-@every_engine
+@every_frame_engine
 @pytest.mark.parametrize("count", [0, 1, 3, 63, 64, 65, 1001])
 @in_private_network
 def test_exactly_count_frames_reach_the_device(name: str, count: int) -> None:
@@ -56,7 +64,7 @@ def test_exactly_count_frames_reach_the_device(name: str, count: int) -> None:
         assert (report.refused, report.partial_returns, report.ended_by) == (0, 0, "count")
 
 
-@every_engine
+@every_frame_engine
 @pytest.mark.parametrize(
     ("mtu", "sent_frame", "refused_frame"),
     [
@@ -78,7 +86,7 @@ def test_mtu_and_header_and_one_tag_is_the_longest_frame(
         assert veth.counter("tx_bytes") == len(sent_frame)
 
 
-@every_engine
+@every_frame_engine
 @in_private_network
 def test_frame_without_a_whole_header_is_refused(name: str) -> None:
     with veth_pair() as veth:
@@ -87,7 +95,7 @@ def test_frame_without_a_whole_header_is_refused(name: str) -> None:
         assert veth.counter("tx_packets") == 2
 
 
-@every_sendmmsg
+@every_batch_engine
 @pytest.mark.parametrize("qdisc_bypass", [False, True])
 @in_private_network
 def test_bad_frame_within_a_batch_is_counted_once_and_skipped(name: str, qdisc_bypass: bool) -> None:
@@ -110,7 +118,7 @@ def test_flow_of_bad_frames_only_still_ends_at_its_count(name: str) -> None:
         assert (report.sent, report.refused_by_errno, report.ended_by) == (0, {"EMSGSIZE": 200}, "count")
 
 
-@every_engine
+@every_frame_engine
 @in_private_network
 def test_full_queue_refuses_without_ending_the_run(name: str) -> None:
     with veth_pair() as veth:
@@ -126,7 +134,7 @@ def test_full_queue_refuses_without_ending_the_run(name: str) -> None:
         assert dropped == report.refused + report.partial_returns
 
 
-@every_engine
+@every_frame_engine
 @in_private_network
 def test_bypass_goes_past_the_full_queue(name: str) -> None:
     with veth_pair() as veth:
@@ -149,7 +157,7 @@ def test_peer_down_looks_sent_through_the_qdisc(name: str) -> None:
         assert veth.counter("tx_dropped") <= 4
 
 
-@every_engine
+@every_frame_engine
 @in_private_network
 def test_peer_down_refuses_with_bypass(name: str) -> None:
     with veth_pair() as veth:
@@ -175,7 +183,7 @@ def test_interface_that_is_not_there_is_an_error_with_its_errno(name: str) -> No
         send(name, veth, [frame(60)], count=1, ifindex=4321)
 
 
-@every_sendmmsg
+@every_batch_engine
 @in_private_network
 def test_largest_batch_goes_out_in_one_call(name: str) -> None:
     with veth_pair() as veth:

@@ -60,6 +60,7 @@ SENDMMSG = Workload(flow=udp_flow(frame_bytes=60, flows=4), engine="sendmmsg")
         {"qdisc": "pfifo", "qdisc_limit": 7},
         {"qdisc": "tbf", "qdisc_limit": 3000, "qdisc_rate_bps": 1_000_000},
         {"gro": True},
+        {"tx_udp_segmentation": False},
         {"rx_channels": 2, "tx_channels": 2},
         {"gro": True, "threaded": True},
         {"gro_flush_timeout_ns": 20_000, "napi_defer_hard_irqs": 2},

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -83,12 +84,45 @@ def test_three_independent_counts_agree(rig: VethRig) -> None:
     assert trial.privilege == ("userns" if forced else "root")
 
 
-@pytest.mark.parametrize("engine", ["send", "sendmmsg"])
+@pytest.mark.parametrize("engine", ["send", "sendmmsg", "tx_ring", "gso"])
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 1001])
 def test_exactly_the_asked_count_arrives(rig: VethRig, engine: str, count: int) -> None:
     trial = run_trial(rig, Workload(flow=FLOW, engine=engine), count=count, warmup_s=0)
     assert (trial.engine_sent, trial.device_sent, trial.peer_received) == (count, count, count)
     assert trial.reconciled is True
+
+
+def test_super_packets_are_counted_as_what_the_device_makes_of_them(rig: VethRig) -> None:
+    workload = Workload(flow=FLOW, engine="gso", batch=50)
+    for sink in ("stack", "ifb"):
+        on_sink = msgspec.structs.replace(workload, sink=sink)
+        cut_up = run_trial(rig, on_sink, count=1000, warmup_s=0)
+        with rig.applied({"tx_udp_segmentation": True}) as applied:
+            assert applied.accepted["tx_udp_segmentation"] is True
+            whole = run_trial(rig, on_sink, count=1000, warmup_s=0)
+        assert (cut_up.segments_sent, cut_up.engine_sent, cut_up.device_sent) == (1000, 1000, 1000)
+        assert (whole.segments_sent, whole.engine_sent, whole.device_sent) == (1000, 20, 20)
+        assert cut_up.reconciled is whole.reconciled is (True if sink == "stack" else None)
+        for trial, packets in ((cut_up, "frames"), (whole, "super-packets")):
+            assert trial.environment["device_packets_are"] == packets
+            assert (trial.environment["super_packets"], trial.environment["burst_frames"]) == (20, 50)
+
+
+def test_paced_super_packets_keep_the_rate_of_their_frames(rig: VethRig) -> None:
+    workload = Workload(flow=FLOW, engine="gso", rate_pps=5000)
+    with rig.applied({"tx_udp_segmentation": True}):
+        trial = run_trial(rig, workload, duration_s=0.5)
+    assert trial.segments_sent is not None
+    assert trial.device_sent is not None
+    assert trial.device_sent * 3 < trial.segments_sent <= 2600
+    assert trial.reconciled is True
+
+
+def test_ring_of_the_asked_size_sends_from_the_rig(rig: VethRig) -> None:
+    workload = Workload(flow=FLOW, engine="tx_ring", ring_frames=256, qdisc_bypass=True)
+    trial = run_trial(rig, workload, count=2000, warmup_s=0)
+    assert (trial.engine_sent, trial.peer_received, trial.batch) == (2000, 2000, 256)
+    assert trial.environment["path"] == "qdisc bypass"
 
 
 def test_vlan_ipv6_and_unknown_ethertypes_are_counted_at_the_peer(rig: VethRig) -> None:
@@ -351,6 +385,10 @@ def test_bad_settings_are_refused_and_change_nothing(
         (Workload(flow=FLOW, engine="nosuch"), WorkloadError),
         (Workload(flow=FLOW, engine="pktgen"), CapabilityMissingError),
         (Workload(flow=FLOW, engine="sendmmsg", sink="nosuch"), WorkloadError),
+        (Workload(flow=FLOW, engine="tx_ring", ring_frames=100), WorkloadError),
+        (Workload(flow=FLOW, engine="gso", qdisc_bypass=True), WorkloadError),
+        (Workload(flow=udp_flow(vlan=7), engine="gso"), WorkloadError),
+        (Workload(flow=FLOW, engine="sendmmsg", ring_frames=256), CapabilityMissingError),
         (Workload(flow=FLOW, engine="sendmmsg", batch=0), WorkloadError),
         (Workload(flow=FLOW, engine="sendmmsg", batch=1025), WorkloadError),
         (Workload(flow=FLOW, engine="sendmmsg", rate_pps=0), WorkloadError),

@@ -53,6 +53,7 @@ MEASURED = Measured(
         sent=1,
         refused=0,
         refused_by_errno={},
+        super_packets=None,
         partial_returns=0,
         calls=1,
         start_ns=0,

@@ -37,6 +37,7 @@ REPORT = EngineReport(
     sent=0,
     refused=0,
     refused_by_errno={},
+    super_packets=None,
     partial_returns=0,
     calls=1,
     start_ns=0,
@@ -149,3 +150,29 @@ def test_live_sample_of_a_counter_that_fell_is_unknown_and_sampling_goes_on() ->
     samples = [_sample(host, request, before, Progress(), 0) for _ in range(3)]
     seen = [(sample.device_sent, sample.peer_received) for sample in samples]
     assert seen == [(None, 2), (4, None), (4, 3)]
+
+
+@pytest.mark.parametrize(
+    ("device_sent", "engine_sent", "packets"),
+    [(6400, 6400, "frames"), (100, 100, "super-packets"), (99, 100, "super-packets"), (6399, 6400, "frames")],
+)
+def test_super_packets_are_compared_in_the_unit_that_the_device_counts(
+    device_sent: int, engine_sent: int, packets: str
+) -> None:
+    made = trial(reading(device_sent, peer=device_sent), sent=6400, super_packets=100)
+    assert (made.segments_sent, made.engine_sent, made.device_sent) == (6400, engine_sent, device_sent)
+    assert made.environment["device_packets_are"] == packets
+    assert made.reconciled is (device_sent == engine_sent)
+
+
+def test_rate_of_super_packets_is_that_of_their_frames() -> None:
+    paced = {"rate_pps": 6400.0}
+    kept = trial(reading(100, peer=100), asked=paced, sent=6400, super_packets=100)
+    missed = trial(reading(100, peer=100), asked=paced, sent=5000, super_packets=100)
+    assert ("rate-missed" in kept.marks, "rate-missed" in missed.marks) == (False, True)
+
+
+def test_frames_that_went_alone_have_no_segments() -> None:
+    made = trial(reading(10, peer=10), sent=10)
+    assert made.segments_sent is None
+    assert "device_packets_are" not in made.environment

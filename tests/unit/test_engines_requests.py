@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import subprocess
 import sys
 
@@ -11,10 +12,11 @@ from labkit._native import Progress, StopFlag
 from labkit.engines.base import Engine, EngineConfig
 from labkit.engines.choose import choose
 from labkit.engines.reference import twins
+from labkit.engines.ring_geometry import RingGeometry, no_memory, ring_geometry
 from labkit.errors import WorkloadError
 from labkit.traffic.table import FrameTable
 
-ENGINES: dict[str, Engine] = {"send": choose("send"), "sendmmsg": choose("sendmmsg")} | {
+ENGINES: dict[str, Engine] = {twin.name: choose(twin.name) for twin in twins()} | {
     f"{twin.name}-twin": twin for twin in twins()
 }
 every_engine = pytest.mark.parametrize("engine", ENGINES.values(), ids=list(ENGINES))
@@ -29,10 +31,65 @@ def run(engine: Engine, frames: FrameTable = SOME_FRAMES, **asked: object) -> No
 
 
 @pytest.mark.parametrize("batch", [-1, 0, 1025, 4096])
-@pytest.mark.parametrize("name", ["sendmmsg", "sendmmsg-twin"])
+@pytest.mark.parametrize("name", ["sendmmsg", "sendmmsg-twin", "tx_ring", "tx_ring-twin"])
 def test_batch_outside_its_limits_is_refused_with_the_limits(name: str, batch: int) -> None:
     with pytest.raises(WorkloadError, match=rf"batch {batch}: .*1 to 1024"):
         run(ENGINES[name], batch=batch)
+
+
+@pytest.mark.parametrize("batch", [0, 129])
+@pytest.mark.parametrize("name", ["gso", "gso-twin"])
+def test_super_packet_has_up_to_128_segments(name: str, batch: int) -> None:
+    with pytest.raises(WorkloadError, match=rf"batch {batch}: .*1 to 128"):
+        run(ENGINES[name], batch=batch)
+
+
+@pytest.mark.parametrize("name", ["gso", "gso-twin"])
+def test_super_packets_do_not_bypass_the_queue(name: str) -> None:
+    with pytest.raises(WorkloadError, match=r"qdisc_bypass drops segmented lists.*take 'sendmmsg'"):
+        run(ENGINES[name], qdisc_bypass=True)
+
+
+@pytest.mark.parametrize("ring_frames", [-64, 0, 32, 100, 128, 2**21])
+@pytest.mark.parametrize("name", ["tx_ring", "tx_ring-twin"])
+def test_ring_that_holds_no_batch_or_no_whole_blocks_is_refused(name: str, ring_frames: int) -> None:
+    with pytest.raises(
+        WorkloadError, match=rf"ring_frames {ring_frames}: .*power of two from 256 to 1048576"
+    ):
+        run(ENGINES[name], ring_frames=ring_frames, batch=200)
+
+
+@pytest.mark.parametrize(
+    ("frame_bytes", "asked", "geometry"),
+    [
+        (60, {}, (4096, 128, 4096)),
+        (14, {"ring_frames": 64}, (64, 64, 4096)),
+        (96, {}, (4096, 128, 4096)),
+        (97, {}, (4096, 256, 4096)),
+        (1514, {}, (4096, 2048, 4096)),
+        (9014, {}, (512, 16384, 16384)),
+        (65_550, {"batch": 1024}, (1024, 131_072, 131_072)),
+    ],
+)
+@pytest.mark.skipif(mmap.PAGESIZE != 4096, reason="the expected blocks are of pages of 4096 bytes")
+def test_ring_fits_the_frames_in_whole_blocks(
+    frame_bytes: int, asked: dict[str, int], geometry: tuple[int, int, int]
+) -> None:
+    config = EngineConfig(**({"ifindex": 1, "batch": 64, "count": 1} | asked))
+    ring = ring_geometry(FrameTable.of([bytes(14), bytes(frame_bytes)]), config)
+    assert (ring.slots, ring.slot_bytes, ring.block_bytes) == geometry
+
+
+def test_ring_without_memory_offers_a_smaller_one() -> None:
+    ring = RingGeometry(slots=1024, slot_bytes=128, block_bytes=4096)
+    assert no_memory(ring, 256).endswith("ring of 1024 slots of 128 bytes; ask for ring_frames 512")
+    assert no_memory(ring, 1024).endswith("; ask for ring_frames 512 and batch 512")
+
+
+@pytest.mark.parametrize(("frame_bytes", "segments"), [(60, 64), (1514, 42), (9014, 7), (65_000, 1)])
+def test_usual_super_packet_fits_an_ip_packet(frame_bytes: int, segments: int) -> None:
+    for name in ("gso", "gso-twin"):
+        assert ENGINES[name].usual_batch(FrameTable.of([bytes(frame_bytes)])) == segments
 
 
 @pytest.mark.parametrize("batch", [0, 2])
@@ -72,7 +129,7 @@ def test_flow_without_frames_is_refused(engine: Engine) -> None:
         run(engine, FrameTable.of([]))
 
 
-@pytest.mark.parametrize("name", ["send", "sendmmsg"])
+@pytest.mark.parametrize("name", ["send", "sendmmsg", "tx_ring", "gso"])
 def test_engine_is_chosen_by_name(name: str) -> None:
     engine = choose(name)
     assert engine.name == name
@@ -80,7 +137,9 @@ def test_engine_is_chosen_by_name(name: str) -> None:
 
 
 def test_unknown_engine_lists_those_that_exist() -> None:
-    with pytest.raises(WorkloadError, match=r"no engine is called 'warp'; there are: send, sendmmsg"):
+    with pytest.raises(
+        WorkloadError, match=r"no engine is called 'warp'; there are: send, sendmmsg, tx_ring, gso"
+    ):
         choose("warp")
 
 

@@ -56,6 +56,7 @@ def trial(rule: PeerRule = OTHERHOST, *, samples_ns: Sequence[int] = (), **chang
         "sent": SENT,
         "refused": 0,
         "refused_by_errno": {},
+        "super_packets": None,
         "partial_returns": 0,
         "calls": 15_625,
         "start_ns": 5,

@@ -284,6 +284,10 @@ def test_percentiles_are_those_of_the_histogram() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        (
+            {"ring_frames": 256},
+            "'veth': engine 'send' has no ring_frames; take engine 'tx_ring' on rig 'veth'",
+        ),
         ({"clone_skb": 1}, "'veth': engine 'send' has no clone_skb; take engine 'pktgen' on rig 'sim:ixgbe'"),
         ({"xmit_mode": "start_xmit"}, "has no xmit_mode"),
         ({"delay_ns": 0}, "has no delay_ns"),
@@ -297,6 +301,13 @@ def test_what_only_simulated_senders_have_is_refused_elsewhere(changes: dict[str
     with pytest.raises(CapabilityMissingError, match=words):
         catalog.check_workload(catalog.VETH, asked)
     catalog.check_workload(catalog.VETH, Workload(flow=Frames(), engine="send", cpus=1))
+
+
+def test_simulated_ring_socket_has_no_slots_of_its_own() -> None:
+    with pytest.raises(
+        CapabilityMissingError, match="has no ring_frames; take engine 'tx_ring' on rig 'veth'"
+    ):
+        run("sim:ixgbe-af-packet", engine="tx_ring", ring_frames=256)
 
 
 def test_option_of_pktgen_on_another_simulated_engine_is_refused_there() -> None:

@@ -117,7 +117,11 @@ def test_a_refused_setting_leaves_the_rig_unchanged(
     ("changes", "error", "words"),
     [
         ({"engine": "sendmmsg"}, CapabilityMissingError, "sim:ixgbe.*try rig 'sim:ixgbe-af-packet'"),
-        ({"engine": "warp"}, WorkloadError, "unknown engine 'warp'; known: pktgen, receive, send, sendmmsg"),
+        (
+            {"engine": "warp"},
+            WorkloadError,
+            "unknown engine 'warp'; known: gso, pktgen, receive, send, sendmmsg",
+        ),
         ({"sink": "stack"}, CapabilityMissingError, "no sink 'stack'.*veth"),
         ({"sink": "drain"}, WorkloadError, "unknown sink 'drain'; known: ifb, port, stack, wire"),
         ({"batch": 0}, WorkloadError, "batch 0"),
