@@ -53,6 +53,7 @@ _HOMES = {
     "heatmap_pair": "labkit.plots.heatmaps",
     "lines": "labkit.plots.curves",
     "waterfall": "labkit.plots.waterfall",
+    "count_bars": "labkit.plots.counts",
     "microcost_bars": "labkit.plots.microcosts",
     "ring_zones": "labkit.plots.rings",
     "published_plot": "labkit.plots.published",
