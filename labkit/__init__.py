@@ -39,6 +39,7 @@ _HOMES = {
     "unexplained": "labkit.experiment.unexplained",
     "summarise": "labkit.analysis.summary",
     "summary_frame": "labkit.analysis.summary",
+    "scaling": "labkit.analysis.scaling",
     "pivot": "labkit.analysis.pivot",
     "table": "labkit.analysis.pivot",
     "explain": "labkit.experiment.explain",
