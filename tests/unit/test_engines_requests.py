@@ -44,6 +44,13 @@ def test_super_packet_has_up_to_128_segments(name: str, batch: int) -> None:
         run(ENGINES[name], batch=batch)
 
 
+@every_engine
+@pytest.mark.parametrize("priority", [-1, 0, 100])
+def test_priority_that_sched_fifo_does_not_have_is_refused(engine: Engine, priority: int) -> None:
+    with pytest.raises(WorkloadError, match=rf"realtime_priority {priority}: SCHED_FIFO has 1 to 99"):
+        run(engine, realtime_priority=priority)
+
+
 @pytest.mark.parametrize("name", ["gso", "gso-twin"])
 def test_super_packets_do_not_bypass_the_queue(name: str) -> None:
     with pytest.raises(WorkloadError, match=r"qdisc_bypass drops segmented lists.*take 'sendmmsg'"):
