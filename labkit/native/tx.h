@@ -12,7 +12,7 @@
 
 namespace labkit {
 
-// The slots of a transmit ring, in whole blocks; all three are powers of two.
+// The slots of a transmit ring, in whole blocks; the bytes of both are powers of two.
 struct RingGeometry {
     std::uint32_t slots = 0;
     std::uint32_t slot_bytes = 0;
