@@ -8,6 +8,9 @@ namespace labkit {
 // CLOCK_MONOTONIC in nanoseconds.
 std::int64_t monotonic_ns();
 
+// CLOCK_REALTIME in nanoseconds since 1970.
+std::int64_t realtime_ns();
+
 // CPU time of the calling thread in nanoseconds (CLOCK_THREAD_CPUTIME_ID).
 std::int64_t thread_cpu_ns();
 
@@ -27,6 +30,7 @@ inline void relax() {
 // The clock that a loop runs by; tests hand it one of their own.
 struct SystemClock {
     std::int64_t now_ns() const { return monotonic_ns(); }
+    std::int64_t date_ns() const { return realtime_ns(); }
     void sleep_until(std::int64_t deadline_ns) const { sleep_until_ns(deadline_ns); }
     void spin() const { relax(); }
 };

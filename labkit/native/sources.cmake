@@ -6,6 +6,7 @@ set(LABKIT_CORE_SOURCES
     pacing.cpp
     sim_nic.cpp
     socket.cpp
+    stamp.cpp
     super_packet.cpp
     tx_gso.cpp
     tx_ring.cpp

@@ -14,8 +14,9 @@ from labkit.counters.reconcile import Counts, difference_reason, reconciled
 from labkit.engines.base import EngineReport
 from labkit.factors import Scalar
 from labkit.records import SCHEMA_VERSION, Mark, Privilege, Sample, Trial
+from labkit.rigs.paced import pacing, rate_missed
 from labkit.rigs.peer_counter import PeerRule
-from labkit.units import NS_PER_S, ns_per_packet, ns_to_seconds, rate_pps, seconds_to_ns
+from labkit.units import NS_PER_S, ns_per_packet, rate_pps, seconds_to_ns
 
 BUSY_RATIO = 1.02
 """Wall time over CPU time above which a sender that should be busy was not alone on its CPU."""
@@ -24,7 +25,6 @@ WAITED_SHARE = 0.01
 STOLEN_SHARE = 0.02
 ONE_TICK_NS = 10_000_000
 """Steal is read in ticks of 1/100 s, so one may belong to the time before."""
-RATE_TOLERANCE = 0.01
 SAMPLE_EVERY_NS = NS_PER_S // 8
 FROZEN_NS = 5 * SAMPLE_EVERY_NS
 """Time without a sample above which the agent as a whole stood still (SIGSTOP, a frozen group or machine)."""
@@ -154,7 +154,7 @@ def _marks(asked: Asked, measured: Measured, counts: Counts, samples: tuple[Samp
     found: dict[Mark, bool] = {
         "cpu-shared": _cpu_shared(asked, measured),
         "kernel-log": bool(measured.kernel_warnings),
-        "rate-missed": _rate_missed(asked, measured, counts),
+        "rate-missed": rate_missed(asked.rate_pps, measured.report, counts),
         "device-reset": bool(asked.device_resets),
         "frozen": _frozen(samples, measured.report.elapsed_ns),
         "no-carrier": not measured.carrier,
@@ -182,17 +182,6 @@ def _cpu_shared(asked: Asked, measured: Measured) -> bool:
     # where a full queue puts the sender to sleep; the wait for a CPU is neither
     waited = measured.runqueue_wait_ns
     return not queue_may_hold if waited is None else bool(waited > WAITED_SHARE * wall_ns)
-
-
-def _rate_missed(asked: Asked, measured: Measured, counts: Counts) -> bool:
-    if asked.rate_pps is None:
-        return False
-    due = asked.rate_pps * ns_to_seconds(measured.report.elapsed_ns)
-    sent = counts.device_sent or 0
-    if measured.report.sent is not None and counts.engine_sent != measured.report.sent:
-        sent = measured.report.sent  # the device counts super-packets, the rate is of frames
-    # frames are whole: one more or less is no miss, but a run shorter than two slots shows no rate
-    return abs(sent - due) > max(min(1.5, due / 2), RATE_TOLERANCE * due)
 
 
 def _frozen(samples: tuple[Sample, ...], elapsed_ns: int) -> bool:
@@ -270,6 +259,7 @@ def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerR
         "device_counter": f"{measured.device} {measured.device_counter}",
         "peer_counter": " + ".join(f"{measured.peer_device} {name}" for name in rule.counters) or None,
         **_super_packets(asked, report, counts),
+        **pacing(asked.rate_pps, report, counts),
         "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),
         "ended_by": report.ended_by,
         "fatal_errno": report.fatal_errno,
