@@ -86,6 +86,9 @@ class TxReport:
     def qdisc_bypass(self) -> bool: ...
 
     @property
+    def zero_copy(self) -> bool | None: ...
+
+    @property
     def fatal_errno(self) -> int | None: ...
 
     @property
@@ -585,3 +588,8 @@ def simulate(config: SimConfig) -> SimReport:
 
 def histogram_floor(bucket: int) -> int:
     """Smallest value of a histogram's bucket."""
+
+def af_xdp(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False, queue: int, ring_frames: int, slots: int, slot_bytes: int, chunk_bytes: int, memory_bytes: int) -> TxReport:
+    """
+    Send the table's frames over and over through an AF_XDP socket, a batch a wake-up.
+    """

@@ -79,6 +79,7 @@ def _record(report: _native.TxReport) -> EngineReport:
         cpu_ns=report.cpu_ns,
         involuntary_switches=report.involuntary_switches,
         qdisc_bypass=report.qdisc_bypass,
+        zero_copy=report.zero_copy,
         fatal_errno=None if fatal is None else errno_name(fatal),
         ended_by=typing.cast(EndedBy, report.ended_by),
     )

@@ -10,7 +10,9 @@ set(LABKIT_CORE_SOURCES
     tx_gso.cpp
     tx_ring.cpp
     tx_send.cpp
-    tx_sendmmsg.cpp)
+    tx_sendmmsg.cpp
+    tx_xsk.cpp
+    xsk_socket.cpp)
 set(LABKIT_BINDING_SOURCES
     module.cpp
     bind_control.cpp
@@ -18,4 +20,5 @@ set(LABKIT_BINDING_SOURCES
     bind_errors.cpp
     bind_frame_table.cpp
     bind_microcosts.cpp
-    bind_sim.cpp)
+    bind_sim.cpp
+    bind_xsk.cpp)

@@ -18,6 +18,15 @@ struct RingGeometry {
     std::uint32_t block_bytes = 0;
 };
 
+// The ring of an AF_XDP socket, and its memory: slots of one frame each in chunks as the kernel wants them.
+struct XskGeometry {
+    std::uint32_t ring_frames = 0;
+    std::uint32_t slots = 0;
+    std::uint32_t slot_bytes = 0;
+    std::uint32_t chunk_bytes = 0;
+    std::uint64_t memory_bytes = 0;
+};
+
 struct TxConfig {
     int ifindex = 0;
     std::uint32_t batch = 1;                  // frames a system call, 1 to 1024
@@ -27,6 +36,8 @@ struct TxConfig {
     std::optional<int> cpu;                   // none: wherever the scheduler puts it
     bool qdisc_bypass = false;
     RingGeometry ring{};  // of tx_ring alone
+    std::uint32_t queue = 0;  // of af_xdp alone, like the next
+    XskGeometry xsk{};
 };
 
 enum class EndedBy { kCount, kDuration, kStop, kError };
@@ -43,6 +54,7 @@ struct TxReport {
     std::int64_t cpu_ns = 0;
     std::int64_t involuntary_switches = 0;
     bool qdisc_bypass = false;  // in effect
+    std::optional<bool> zero_copy;  // of af_xdp: whether the device reads its memory, or the kernel copies
     std::optional<int> fatal_errno;
     EndedBy ended_by = EndedBy::kError;
 };
@@ -63,5 +75,7 @@ TxReport tx_sendmmsg(const FrameTable& table, const TxConfig& config, const Stop
 TxReport tx_ring(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
 // UDP frames as segments of super-packets, a batch each: frame after frame of the table, each a batch long.
 TxReport tx_gso(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
+// Through the rings of an AF_XDP socket, past the queueing discipline, a batch a wake-up.
+TxReport tx_xsk(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
 
 }  // namespace labkit
