@@ -42,7 +42,10 @@ class XskSender {
           slot_bytes_(geometry.slot_bytes),
           table_(table),
           kernel_(kernel),
-          copied_once_(table.size() <= geometry.slots) {
+          copied_once_(table.size() <= geometry.slots),
+          produced_(*rings.tx_producer),
+          consumed_(produced_),
+          completed_(*rings.done_consumer) {
         is_tagged_.reserve(table.size());
         for (std::size_t i = 0; i < table.size(); ++i) {
             is_tagged_.push_back(has_tag(table.frame(i)) ? 1 : 0);
@@ -202,9 +205,9 @@ class XskSender {
     const bool copied_once_;  // each frame of the table has a slot of its own
     std::vector<std::uint8_t> is_tagged_;
     std::vector<std::uint64_t> free_;  // addresses of slots that hold nothing
-    std::uint32_t produced_ = 0;       // positions in the TX ring: shown to the kernel,
-    std::uint32_t consumed_ = 0;       // taken by it
-    std::uint32_t completed_ = 0;      // and back from the device
+    std::uint32_t produced_;           // positions in the TX ring: shown to the kernel,
+    std::uint32_t consumed_;           // taken by it
+    std::uint32_t completed_;          // and back from the device
     std::uint32_t taken_ = 0;          // frames taken that the loop has not heard of,
     std::uint32_t dropped_ = 0;        // and how many of them (or, on old kernels, of the next) were dropped
     std::uint32_t tries_ = 0;
