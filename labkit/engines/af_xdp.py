@@ -19,7 +19,7 @@ class AfXdp(NativeEngine):
     """Past the queueing discipline to one queue of the driver; without a copy where the driver has that."""
 
     name = "af_xdp"
-    default_batch = 64
+    default_batch = 256
     max_batch = MAX_BATCH
 
     def check(self, frames: Frames, config: EngineConfig) -> None:

@@ -223,7 +223,7 @@ def twins() -> tuple[Engine, ...]:
         ),
         _Kind(
             name="af_xdp",
-            default_batch=64,
+            default_batch=256,
             max_batch=MAX_BATCH,
             caller=xsk_call,
             check=xsk,

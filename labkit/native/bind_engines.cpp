@@ -51,7 +51,7 @@ void bind_engine(nb::module_& m, const char* name, const char* doc) {
            std::uint32_t batch, std::optional<std::uint64_t> count, std::optional<std::int64_t> duration_ns,
            std::optional<double> rate_pps, std::optional<int> cpu, bool qdisc_bypass) {
             return engine(table,
-                          TxConfig{ifindex, batch, count, duration_ns, rate_pps, cpu, qdisc_bypass, {}, 0, {}}, stop,
+                          TxConfig{ifindex, batch, count, duration_ns, rate_pps, cpu, qdisc_bypass, {}}, stop,
                           progress);
         },
         nb::arg("table"), nb::arg("stop"), nb::arg("progress"), nb::kw_only(), nb::arg("ifindex"),
@@ -70,7 +70,7 @@ void bind_ring(nb::module_& m) {
            std::uint32_t ring_slots, std::uint32_t slot_bytes, std::uint32_t block_bytes) {
             const RingGeometry ring{ring_slots, slot_bytes, block_bytes};
             return tx_ring(table,
-                           TxConfig{ifindex, batch, count, duration_ns, rate_pps, cpu, qdisc_bypass, ring, 0, {}},
+                           TxConfig{ifindex, batch, count, duration_ns, rate_pps, cpu, qdisc_bypass, ring},
                            stop, progress);
         },
         nb::arg("table"), nb::arg("stop"), nb::arg("progress"), nb::kw_only(), nb::arg("ifindex"),

@@ -35,7 +35,7 @@ struct TxConfig {
     std::optional<double> rate_pps;           // none: as fast as possible
     std::optional<int> cpu;                   // none: wherever the scheduler puts it
     bool qdisc_bypass = false;
-    RingGeometry ring{};  // of tx_ring alone
+    RingGeometry ring{};      // of tx_ring alone
     std::uint32_t queue = 0;  // of af_xdp alone, like the next
     XskGeometry xsk{};
 };
@@ -53,7 +53,7 @@ struct TxReport {
     std::int64_t end_ns = 0;    // and just after the last; paced, the end of the last frame's slot
     std::int64_t cpu_ns = 0;
     std::int64_t involuntary_switches = 0;
-    bool qdisc_bypass = false;  // in effect
+    bool qdisc_bypass = false;      // in effect
     std::optional<bool> zero_copy;  // of af_xdp: whether the device reads its memory, or the kernel copies
     std::optional<int> fatal_errno;
     EndedBy ended_by = EndedBy::kError;

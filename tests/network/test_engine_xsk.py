@@ -155,7 +155,7 @@ def test_largest_batch_is_sent_whole(name: str) -> None:
 @in_private_network
 def test_queue_that_is_not_there_is_refused_with_its_number(name: str) -> None:
     with veth_pair() as veth:
-        with pytest.raises(CapabilityMissingError, match="no queue 7.*tx_channels"):
+        with pytest.raises(CapabilityMissingError, match=r"no queue 7.*tx_channels"):
             send(name, veth, [frame(60)], count=1, queue=7)
         assert veth.counter("tx_packets") == 0
 

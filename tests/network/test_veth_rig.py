@@ -130,7 +130,7 @@ def test_af_xdp_sends_past_the_qdisc_of_the_rig_and_says_so(rig: VethRig, sink: 
     workload = Workload(flow=FLOW, engine="af_xdp", sink=sink)
     with rig.applied({"qdisc": "tbf", "qdisc_limit": 3000, "qdisc_rate_bps": 1_000_000}):
         trial = run_trial(rig, workload, count=2000, warmup_s=0)
-    assert (trial.engine_sent, trial.device_sent, trial.batch) == (2000, 2000, 64)
+    assert (trial.engine_sent, trial.device_sent, trial.batch) == (2000, 2000, 256)
     assert trial.peer_received == (2000 if sink == "stack" else None)
     assert trial.reconciled is (True if sink == "stack" else None)
     assert trial.environment["path"] == "qdisc bypass"
@@ -146,7 +146,7 @@ def test_af_xdp_keeps_a_rate_and_ends_in_time(rig: VethRig) -> None:
 
 def test_af_xdp_wants_a_queue_for_each_cpu(rig: VethRig) -> None:
     workload = Workload(flow=FLOW, engine="af_xdp", cpus=2)
-    with pytest.raises(CapabilityMissingError, match="no queue 1; .*tx_channels"):
+    with pytest.raises(CapabilityMissingError, match=r"no queue 1; .*tx_channels"):
         rig.run(workload, count=1000)
     with rig.applied({"rx_channels": 2, "tx_channels": 2}):
         trial = run_trial(rig, workload, count=1001, warmup_s=0)
