@@ -99,6 +99,9 @@ class TxReport:
     def qdisc_bypass(self) -> bool: ...
 
     @property
+    def zero_copy(self) -> bool | None: ...
+
+    @property
     def fatal_errno(self) -> int | None: ...
 
     @property
@@ -111,19 +114,35 @@ class TxReport:
     @property
     def ended_by(self) -> str: ...
 
-def send(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False, stamp: bool = False) -> TxReport:
+class RingGeometry:
+    """The slots of tx_ring's ring, in whole blocks."""
+
+    def __init__(self, *, slots: int, slot_bytes: int, block_bytes: int) -> None: ...
+
+class XskGeometry:
+    """The ring of an AF_XDP socket, and its memory."""
+
+    def __init__(self, *, ring_frames: int, slots: int, slot_bytes: int, chunk_bytes: int, memory_bytes: int) -> None: ...
+
+class TxConfig:
+    """What an engine is asked."""
+
+    def __init__(self, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False, stamp: bool = False, queue: int = 0, ring: RingGeometry = ..., xsk: XskGeometry = ...) -> None: ...
+
+def send(table: FrameTable, config: TxConfig, stop: StopFlag, progress: Progress) -> TxReport:
     """Send the table's frames over and over, one send() a frame."""
 
-def sendmmsg(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False, stamp: bool = False) -> TxReport:
+def sendmmsg(table: FrameTable, config: TxConfig, stop: StopFlag, progress: Progress) -> TxReport:
     """Send the table's frames over and over, a batch a sendmmsg()."""
 
-def tx_ring(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False, stamp: bool = False, ring_slots: int, slot_bytes: int, block_bytes: int) -> TxReport:
-    """
-    Send the table's frames over and over through a mapped ring, a batch a kick.
-    """
+def tx_ring(table: FrameTable, config: TxConfig, stop: StopFlag, progress: Progress) -> TxReport:
+    """Send them through a mapped ring, a batch a kick."""
 
-def gso(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False, stamp: bool = False) -> TxReport:
+def gso(table: FrameTable, config: TxConfig, stop: StopFlag, progress: Progress) -> TxReport:
     """Send the table's UDP frames over and over, a batch a super-packet."""
+
+def af_xdp(table: FrameTable, config: TxConfig, stop: StopFlag, progress: Progress) -> TxReport:
+    """Send them through an AF_XDP socket, a batch a wake-up."""
 
 OPERATIONS_PER_TURN: int = 8
 

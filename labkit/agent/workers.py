@@ -188,7 +188,13 @@ def merged(reports: Sequence[EngineReport]) -> EngineReport:
         ended_by=next(ending for ending in ENDINGS if any(report.ended_by == ending for report in reports)),
         gaps=sorted(gaps.items()) if all(report.gaps is not None for report in reports) else None,
         burst_frames=max((report.burst_frames or 0 for report in reports), default=0) or None,
+        zero_copy=_all([report.zero_copy for report in reports]),
     )
+
+
+def _all(answers: Sequence[bool | None]) -> bool | None:
+    known = [answer for answer in answers if answer is not None]
+    return all(known) if known else None
 
 
 def _sum(counts: Sequence[int | None]) -> int | None:

@@ -58,7 +58,9 @@ sending: Callable[[Command], Command] = together(
     click.option(
         "--realtime-priority", type=int, metavar="1-99", help="SCHED_FIFO for the sender; needs CAP_SYS_NICE."
     ),
-    click.option("--ring-frames", type=int, help="tx_ring: frames that its ring holds, a power of two."),
+    click.option(
+        "--ring-frames", type=int, help="tx_ring, af_xdp: frames that the ring holds, a power of two."
+    ),
     click.option("--clone-skb", type=int, help="pktgen: how often a packet buffer is sent again."),
     click.option("--xmit-mode", metavar="NAME", help="pktgen: start_xmit, queue_xmit or netif_receive."),
     click.option("--delay-ns", type=int, help="pktgen: nanoseconds between two frames."),

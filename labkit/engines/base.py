@@ -106,6 +106,8 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
         how many fell into it.
     burst_frames : int or None
         Of a paced run the most frames that left together.
+    zero_copy : bool or None
+        Of af_xdp whether the device read the frames where they lay; False where the kernel copied them.
     """
 
     sent: int | None
@@ -124,6 +126,7 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
     attempted: int | None = None
     gaps: list[tuple[int, int]] | None = None
     burst_frames: int | None = None
+    zero_copy: bool | None = None
 
     @property
     def elapsed_ns(self) -> int:

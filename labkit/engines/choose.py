@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from labkit.engines.af_xdp import AfXdp
 from labkit.engines.base import Engine
 from labkit.engines.gso import Gso
 from labkit.engines.send import Send
@@ -18,7 +19,7 @@ def choose(name: str) -> Engine:
     WorkloadError
         No engine has this name; the message lists those that have one.
     """
-    engines: tuple[Engine, ...] = (Send(), Sendmmsg(), TxRing(), Gso())
+    engines: tuple[Engine, ...] = (Send(), Sendmmsg(), TxRing(), Gso(), AfXdp())
     for engine in engines:
         if engine.name == name:
             return engine

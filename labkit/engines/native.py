@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import msgspec
 
 from labkit import _native
 from labkit.engines.base import EndedBy, EngineConfig, EngineReport, check, explained
 from labkit.engines.priority import real_time
+from labkit.engines.ring_geometry import RingGeometry
+from labkit.engines.xsk_geometry import XskGeometry
 from labkit.errors import errno_name
 from labkit.records import Frames
 
-Loop: TypeAlias = Callable[..., _native.TxReport]
+Geometry: TypeAlias = RingGeometry | XskGeometry
+Loop: TypeAlias = Callable[
+    [_native.FrameTable, _native.TxConfig, _native.StopFlag, _native.Progress], _native.TxReport
+]
 
 
 class NativeEngine:
@@ -47,24 +54,33 @@ def run_native(
     stop: _native.StopFlag,
     progress: _native.Progress,
     reasons: Mapping[int, str] | None = None,
+    geometry: Geometry | None = None,
 ) -> EngineReport:
     """Send with the GIL released, and report; `reasons` as `explained` takes them."""
     table = _native.FrameTable(frames.block, frames.offsets, frames.lengths)
     with real_time(name, config.realtime_priority), explained(name, config.ifindex, reasons):
-        report = loop(
-            table,
-            stop,
-            progress,
-            ifindex=config.ifindex,
-            batch=config.batch,
-            count=config.count,
-            duration_ns=config.duration_ns,
-            rate_pps=config.rate_pps,
-            cpu=config.cpu,
-            qdisc_bypass=config.qdisc_bypass,
-            stamp=config.stamp,
-        )
+        report = loop(table, _asked(config, geometry), stop, progress)
     return _record(report)
+
+
+def _asked(config: EngineConfig, geometry: Geometry | None) -> _native.TxConfig:
+    own: dict[str, Any] = {}
+    if isinstance(geometry, XskGeometry):
+        own["xsk"] = _native.XskGeometry(**msgspec.structs.asdict(geometry))
+    elif geometry is not None:
+        own["ring"] = _native.RingGeometry(**msgspec.structs.asdict(geometry))
+    return _native.TxConfig(
+        ifindex=config.ifindex,
+        batch=config.batch,
+        count=config.count,
+        duration_ns=config.duration_ns,
+        rate_pps=config.rate_pps,
+        cpu=config.cpu,
+        qdisc_bypass=config.qdisc_bypass,
+        stamp=config.stamp,
+        queue=config.queue,
+        **own,
+    )
 
 
 def _record(report: _native.TxReport) -> EngineReport:
@@ -81,6 +97,7 @@ def _record(report: _native.TxReport) -> EngineReport:
         cpu_ns=report.cpu_ns,
         involuntary_switches=report.involuntary_switches,
         qdisc_bypass=report.qdisc_bypass,
+        zero_copy=report.zero_copy,
         fatal_errno=None if fatal is None else errno_name(fatal),
         ended_by=typing.cast(EndedBy, report.ended_by),
         gaps=report.gaps,

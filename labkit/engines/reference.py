@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from labkit._native import Progress, StopFlag
+from labkit.engines.af_xdp import cannot_run
 from labkit.engines.base import MAX_BATCH, Engine, EngineConfig, EngineReport, check, explained
 from labkit.engines.pacing import exact_timers, is_even
 from labkit.engines.priority import real_time
@@ -25,8 +26,10 @@ from labkit.engines.reference_calls import SOL_PACKET, Caller, send_call, sendmm
 from labkit.engines.reference_gso import gso_call
 from labkit.engines.reference_loop import Loop
 from labkit.engines.reference_ring import ring_call
+from labkit.engines.reference_xsk import xsk_call
 from labkit.engines.ring_geometry import no_memory, ring_geometry
 from labkit.engines.super_packets import MAX_SEGMENTS, check_gso, no_super_packet, usual_segments
+from labkit.engines.xsk_geometry import xsk_geometry
 from labkit.records import Frames
 
 # linux/socket.h, linux/if_packet.h, asm-generic/socket.h: not in Python's socket module
@@ -46,6 +49,7 @@ class _Kind(msgspec.Struct, frozen=True, kw_only=True):
     check: Callable[[Frames, EngineConfig], None]
     reasons: Callable[[Frames, EngineConfig], Mapping[int, str]] = lambda _frames, _config: {}
     whole: bool = False
+    past_qdisc: bool = False
 
 
 class _Twin:
@@ -76,7 +80,7 @@ class _Twin:
             exact_timers(wanted=is_even(config.rate_pps)),
             kind.caller(sock, frames, config) as call,
         ):
-            bypass = config.qdisc_bypass and _bypassed(sock)
+            bypass = kind.past_qdisc or (config.qdisc_bypass and _bypassed(sock))
             switches, cpu_ns = _involuntary_switches(), time.thread_time_ns()
             loop = Loop(frames, config, call, whole=kind.whole)
             ended_by = loop.run(stop, progress)
@@ -97,6 +101,7 @@ class _Twin:
                 ended_by=ended_by,
                 gaps=loop.gaps,
                 burst_frames=loop.burst_frames,
+                zero_copy=False if kind.past_qdisc else None,
             )
 
 
@@ -108,6 +113,9 @@ def twins() -> tuple[Engine, ...]:
 
     def ring(frames: Frames, config: EngineConfig) -> None:
         ring_geometry(frames, config)
+
+    def xsk(frames: Frames, config: EngineConfig) -> None:
+        xsk_geometry(frames, config)
 
     kinds = (
         _Kind(name="send", default_batch=1, max_batch=1, caller=send_call, check=nothing_more),
@@ -132,6 +140,15 @@ def twins() -> tuple[Engine, ...]:
             check=check_gso,
             reasons=lambda _, config: {errno_names.EINVAL: no_super_packet(config.batch)},
             whole=True,
+        ),
+        _Kind(
+            name="af_xdp",
+            default_batch=256,
+            max_batch=MAX_BATCH,
+            caller=xsk_call,
+            check=xsk,
+            reasons=lambda frames, config: cannot_run(config.queue, xsk_geometry(frames, config)),
+            past_qdisc=True,
         ),
     )
     return tuple(map(_Twin, kinds))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 
 from labkit import _native
 from labkit.engines.base import MAX_BATCH, EngineConfig, EngineReport
@@ -30,11 +29,5 @@ class TxRing(NativeEngine):
         """Send `frames` as `labkit.engines.base.Engine.run` says; `CapabilityMissingError` without memory."""
         super().check(frames, config)
         ring = ring_geometry(frames, config)
-        loop = functools.partial(
-            _native.tx_ring,
-            ring_slots=ring.slots,
-            slot_bytes=ring.slot_bytes,
-            block_bytes=ring.block_bytes,
-        )
         reasons = {errno.ENOMEM: no_memory(ring, config.batch)}
-        return run_native(self.name, loop, frames, config, stop, progress, reasons)
+        return run_native(self.name, _native.tx_ring, frames, config, stop, progress, reasons, ring)

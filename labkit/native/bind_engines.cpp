@@ -56,58 +56,46 @@ void bind_report(nb::module_& m) {
         .def_ro("cpu_ns", &TxReport::cpu_ns)
         .def_ro("involuntary_switches", &TxReport::involuntary_switches)
         .def_ro("qdisc_bypass", &TxReport::qdisc_bypass)
+        .def_ro("zero_copy", &TxReport::zero_copy)
         .def_ro("fatal_errno", &TxReport::fatal_errno)
         .def_prop_ro("gaps", &filled, "Of a paced run: smallest nanoseconds of a bucket, and its calls.")
         .def_prop_ro("burst_frames", &burst)
         .def_prop_ro("ended_by", [](const TxReport& report) { return word(report.ended_by); });
 }
 
-template <Engine engine>
-void bind_engine(nb::module_& m, const char* name, const char* doc) {
-    m.def(
-        name,
-        [](const FrameTable& table, const StopFlag& stop, Progress& progress, int ifindex,
-           std::uint32_t batch, std::optional<std::uint64_t> count, std::optional<std::int64_t> duration_ns,
-           std::optional<double> rate_pps, std::optional<int> cpu, bool qdisc_bypass, bool stamp) {
-            return engine(
-                table, TxConfig{ifindex, batch, count, duration_ns, rate_pps, cpu, qdisc_bypass, stamp, {}},
-                stop, progress);
-        },
-        nb::arg("table"), nb::arg("stop"), nb::arg("progress"), nb::kw_only(), nb::arg("ifindex"),
-        nb::arg("batch"), nb::arg("count") = nb::none(), nb::arg("duration_ns") = nb::none(),
-        nb::arg("rate_pps") = nb::none(), nb::arg("cpu") = nb::none(), nb::arg("qdisc_bypass") = false,
-        nb::arg("stamp") = false, nb::call_guard<nb::gil_scoped_release>(), doc);
+void bind_config(nb::module_& m) {
+    nb::class_<RingGeometry>(m, "RingGeometry", "The slots of tx_ring's ring, in whole blocks.")
+        .def(nb::init<std::uint32_t, std::uint32_t, std::uint32_t>(), nb::kw_only(), nb::arg("slots"),
+             nb::arg("slot_bytes"), nb::arg("block_bytes"));
+    nb::class_<XskGeometry>(m, "XskGeometry", "The ring of an AF_XDP socket, and its memory.")
+        .def(nb::init<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint64_t>(),
+             nb::kw_only(), nb::arg("ring_frames"), nb::arg("slots"), nb::arg("slot_bytes"),
+             nb::arg("chunk_bytes"), nb::arg("memory_bytes"));
+    nb::class_<TxConfig>(m, "TxConfig", "What an engine is asked.")
+        .def(nb::init<int, std::uint32_t, std::optional<std::uint64_t>, std::optional<std::int64_t>,
+                      std::optional<double>, std::optional<int>, bool, bool, std::uint32_t, RingGeometry,
+                      XskGeometry>(),
+             nb::kw_only(), nb::arg("ifindex"), nb::arg("batch"), nb::arg("count") = nb::none(),
+             nb::arg("duration_ns") = nb::none(), nb::arg("rate_pps") = nb::none(),
+             nb::arg("cpu") = nb::none(), nb::arg("qdisc_bypass") = false, nb::arg("stamp") = false,
+             nb::arg("queue") = 0, nb::arg("ring") = RingGeometry{}, nb::arg("xsk") = XskGeometry{});
 }
 
-// The ring's geometry has no default: who asks for one has worked it out from the frames.
-void bind_ring(nb::module_& m) {
-    m.def(
-        "tx_ring",
-        [](const FrameTable& table, const StopFlag& stop, Progress& progress, int ifindex,
-           std::uint32_t batch, std::optional<std::uint64_t> count, std::optional<std::int64_t> duration_ns,
-           std::optional<double> rate_pps, std::optional<int> cpu, bool qdisc_bypass, bool stamp,
-           std::uint32_t ring_slots, std::uint32_t slot_bytes, std::uint32_t block_bytes) {
-            const RingGeometry ring{ring_slots, slot_bytes, block_bytes};
-            return tx_ring(
-                table, TxConfig{ifindex, batch, count, duration_ns, rate_pps, cpu, qdisc_bypass, stamp, ring},
-                stop, progress);
-        },
-        nb::arg("table"), nb::arg("stop"), nb::arg("progress"), nb::kw_only(), nb::arg("ifindex"),
-        nb::arg("batch"), nb::arg("count") = nb::none(), nb::arg("duration_ns") = nb::none(),
-        nb::arg("rate_pps") = nb::none(), nb::arg("cpu") = nb::none(), nb::arg("qdisc_bypass") = false,
-        nb::arg("stamp") = false, nb::arg("ring_slots"), nb::arg("slot_bytes"), nb::arg("block_bytes"),
-        nb::call_guard<nb::gil_scoped_release>(),
-        "Send the table's frames over and over through a mapped ring, a batch a kick.");
+void bind_engine(nb::module_& m, const char* name, Engine engine, const char* doc) {
+    m.def(name, engine, nb::arg("table"), nb::arg("config"), nb::arg("stop"), nb::arg("progress"),
+          nb::call_guard<nb::gil_scoped_release>(), doc);
 }
 
 }  // namespace
 
 void bind_engines(nb::module_& m) {
     bind_report(m);
-    bind_engine<&tx_send>(m, "send", "Send the table's frames over and over, one send() a frame.");
-    bind_engine<&tx_sendmmsg>(m, "sendmmsg", "Send the table's frames over and over, a batch a sendmmsg().");
-    bind_ring(m);
-    bind_engine<&tx_gso>(m, "gso", "Send the table's UDP frames over and over, a batch a super-packet.");
+    bind_config(m);
+    bind_engine(m, "send", &tx_send, "Send the table's frames over and over, one send() a frame.");
+    bind_engine(m, "sendmmsg", &tx_sendmmsg, "Send the table's frames over and over, a batch a sendmmsg().");
+    bind_engine(m, "tx_ring", &tx_ring, "Send them through a mapped ring, a batch a kick.");
+    bind_engine(m, "gso", &tx_gso, "Send the table's UDP frames over and over, a batch a super-packet.");
+    bind_engine(m, "af_xdp", &tx_xsk, "Send them through an AF_XDP socket, a batch a wake-up.");
 }
 
 }  // namespace labkit

@@ -28,14 +28,14 @@ constexpr suseconds_t kSendTimeoutUs = 4'000;
     throw std::system_error(errno, std::generic_category(), what);
 }
 
-void set_buffer(int fd) {
+}  // namespace
+
+void raise_send_buffer(int fd) {
     const int bytes = kSendBufferBytes;
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) == 0) return;
     // without CAP_NET_ADMIN in the initial user namespace: as much as net.core.wmem_max allows
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 }
-
-}  // namespace
 
 // Protocol 0 at socket() and bind(): any other makes the socket a receive tap, which every frame on the host
 // then pays for (kernel: packet_rcv; man 7 packet).
@@ -51,7 +51,7 @@ PacketSocket::PacketSocket(int ifindex, bool qdisc_bypass)
         errno = error;
         fail("bind to interface " + std::to_string(ifindex));
     }
-    set_buffer(fd_);
+    raise_send_buffer(fd_);
     const timeval timeout{0, kSendTimeoutUs};
     setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     const int on = 1;

@@ -8,6 +8,9 @@ namespace labkit {
 // An 802.1Q tag, for which packet sockets let a frame be longer than the MTU allows.
 constexpr std::size_t kVlanTagBytes = 4;
 
+// As much of a send buffer as this process may ask for.
+void raise_send_buffer(int fd);
+
 class PacketSocket {
   public:
     // AF_PACKET, SOCK_RAW, bound to ifindex. Throws std::system_error with the kernel's errno.

@@ -11,7 +11,9 @@ set(LABKIT_CORE_SOURCES
     tx_gso.cpp
     tx_ring.cpp
     tx_send.cpp
-    tx_sendmmsg.cpp)
+    tx_sendmmsg.cpp
+    tx_xsk.cpp
+    xsk_socket.cpp)
 set(LABKIT_BINDING_SOURCES
     module.cpp
     bind_control.cpp

@@ -19,6 +19,15 @@ struct RingGeometry {
     std::uint32_t block_bytes = 0;
 };
 
+// The ring of an AF_XDP socket, and its memory: slots of one frame each in chunks as the kernel wants them.
+struct XskGeometry {
+    std::uint32_t ring_frames = 0;
+    std::uint32_t slots = 0;
+    std::uint32_t slot_bytes = 0;
+    std::uint32_t chunk_bytes = 0;
+    std::uint64_t memory_bytes = 0;
+};
+
 struct TxConfig {
     int ifindex = 0;
     std::uint32_t batch = 1;                  // frames a system call, 1 to 1024
@@ -27,8 +36,10 @@ struct TxConfig {
     std::optional<double> rate_pps;           // none: as fast as possible
     std::optional<int> cpu;                   // none: wherever the scheduler puts it
     bool qdisc_bypass = false;
-    bool stamp = false;   // pktgen's header in every frame's payload, as it leaves
-    RingGeometry ring{};  // of tx_ring alone
+    bool stamp = false;       // pktgen's header in every frame's payload, as it leaves
+    std::uint32_t queue = 0;  // of af_xdp alone
+    RingGeometry ring{};      // of tx_ring alone
+    XskGeometry xsk{};        // of af_xdp alone
 };
 
 enum class EndedBy { kCount, kDuration, kStop, kError };
@@ -44,7 +55,8 @@ struct TxReport {
     std::int64_t end_ns = 0;    // and just after the last; paced, the end of the last frame's slot
     std::int64_t cpu_ns = 0;
     std::int64_t involuntary_switches = 0;
-    bool qdisc_bypass = false;  // in effect
+    bool qdisc_bypass = false;      // in effect
+    std::optional<bool> zero_copy;  // of af_xdp: whether the device reads its memory, or the kernel copies
     std::optional<int> fatal_errno;
     bool paced = false;
     Histogram gaps;                  // paced: times between the starts of successive calls
@@ -68,5 +80,7 @@ TxReport tx_sendmmsg(const FrameTable& table, const TxConfig& config, const Stop
 TxReport tx_ring(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
 // UDP frames as segments of super-packets, a batch each: frame after frame of the table, each a batch long.
 TxReport tx_gso(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
+// Through the rings of an AF_XDP socket, past the queueing discipline, a batch a wake-up.
+TxReport tx_xsk(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
 
 }  // namespace labkit

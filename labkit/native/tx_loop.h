@@ -138,7 +138,7 @@ class TxLoop {
             return advance(taken.frames);
         }
         if (taken.error == EINTR || taken.error == EAGAIN) return 0;
-        if (is_fatal(taken.error)) {
+        if (is_fatal(taken.error) || taken.frames == 0) {  // a sender that refuses nothing has given up
             report_.fatal_errno = taken.error;
             return 0;
         }

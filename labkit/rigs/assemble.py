@@ -216,6 +216,13 @@ def _path(*, asked_bypass: bool, granted: bool) -> str:
     return "qdisc path (this kernel refused the bypass)" if asked_bypass else "qdisc path"
 
 
+def _buffers(report: EngineReport) -> dict[str, Any]:
+    """Of af_xdp: whether the device read the frames where they lay."""
+    if report.zero_copy is None:
+        return {}
+    return {"buffers": "zero copy" if report.zero_copy else "copied by the kernel"}
+
+
 def _super_packets(asked: Asked, report: EngineReport, counts: Counts) -> dict[str, Any]:
     """Of gso: how many there were, what the device's packets are, and that frames leave in bursts."""
     if report.super_packets is None:
@@ -260,6 +267,7 @@ def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerR
         "peer_counter": " + ".join(f"{measured.peer_device} {name}" for name in rule.counters) or None,
         **_super_packets(asked, report, counts),
         **pacing(asked.rate_pps, report, counts),
+        **_buffers(report),
         "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),
         "ended_by": report.ended_by,
         "fatal_errno": report.fatal_errno,

@@ -47,7 +47,7 @@ static struct asked read_arguments(int argc, char** argv) {
     return asked;
 }
 
-static int open_socket(int ifindex) {
+static inline int open_socket(int ifindex) {
     const int fd = socket(AF_PACKET, SOCK_RAW, 0);
     const struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_ifindex = ifindex};
     if (fd < 0 || bind(fd, (const struct sockaddr*)&address, sizeof address) != 0) fail("packet socket");

@@ -53,6 +53,12 @@ labkit::TxConfig ring_config(std::uint32_t batch, std::optional<std::uint64_t> c
     return asked;
 }
 
+labkit::TxConfig xsk_config(std::uint32_t batch, std::optional<std::uint64_t> count, std::uint32_t slots) {
+    labkit::TxConfig asked = config(batch, count);
+    asked.xsk = {1024, slots, 512, 2048, (slots * 512 + 4095) / 4096 * 4096};
+    return asked;
+}
+
 }  // namespace
 
 CASE(every_batch_and_table_size_sends_its_count) {
@@ -126,6 +132,20 @@ CASE(super_packets_of_any_size_carry_the_count) {
     }
 }
 
+CASE(af_xdp_sends_its_count_and_skips_bad_frames) {
+    for (const std::uint32_t slots : {64U, 24U}) {  // of a table of 64
+        for (const std::uint32_t batch : {1U, 63U, 64U}) {
+            labkit::StopFlag stop;
+            labkit::Progress progress;
+            const labkit::TxReport report =
+                labkit::tx_xsk(frames(64, 10), xsk_config(batch, 1280, slots), stop, progress);
+            EQUAL(report.sent, 1260U);
+            EQUAL(report.refused_by_errno.at(EINVAL), 20U);
+            EQUAL(progress.sent(), 1260U);
+        }
+    }
+}
+
 CASE(stop_from_another_thread_ends_the_run) {
     labkit::StopFlag stop;
     labkit::Progress progress;
@@ -158,6 +178,12 @@ CASE(impossible_requests_leave_nothing_open) {
     THROWS(std::invalid_argument, labkit::tx_gso(frames(1), config(2, 1), stop, progress));
     THROWS(std::invalid_argument, labkit::tx_gso(udp_frames(1, 60), config(129, 1), stop, progress));
     THROWS(std::invalid_argument, labkit::tx_gso(udp_frames(1, 1514), config(45, 1), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_xsk(frames(1), config(1, 1), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_xsk(frames(1), xsk_config(1025, 1, 64), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_xsk(udp_frames(1, 600), xsk_config(1, 1, 64), stop, progress));
+    labkit::TxConfig no_queue = xsk_config(1, 1, 64);
+    no_queue.queue = 4321;
+    THROWS(std::system_error, labkit::tx_xsk(frames(1), no_queue, stop, progress));
     labkit::TxConfig unpinnable = config(1, 1);
     unpinnable.cpu = 100'000;
     THROWS(std::invalid_argument, labkit::tx_send(frames(1), unpinnable, stop, progress));

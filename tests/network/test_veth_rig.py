@@ -84,7 +84,7 @@ def test_three_independent_counts_agree(rig: VethRig) -> None:
     assert trial.privilege == ("userns" if forced else "root")
 
 
-@pytest.mark.parametrize("engine", ["send", "sendmmsg", "tx_ring", "gso"])
+@pytest.mark.parametrize("engine", ["send", "sendmmsg", "tx_ring", "gso", "af_xdp"])
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 1001])
 def test_exactly_the_asked_count_arrives(rig: VethRig, engine: str, count: int) -> None:
     trial = run_trial(rig, Workload(flow=FLOW, engine=engine), count=count, warmup_s=0)
@@ -123,6 +123,34 @@ def test_ring_of_the_asked_size_sends_from_the_rig(rig: VethRig) -> None:
     trial = run_trial(rig, workload, count=2000, warmup_s=0)
     assert (trial.engine_sent, trial.peer_received, trial.batch) == (2000, 2000, 256)
     assert trial.environment["path"] == "qdisc bypass"
+
+
+@pytest.mark.parametrize("sink", ["stack", "ifb"])
+def test_af_xdp_sends_past_the_qdisc_of_the_rig_and_says_so(rig: VethRig, sink: str) -> None:
+    workload = Workload(flow=FLOW, engine="af_xdp", sink=sink)
+    with rig.applied({"qdisc": "tbf", "qdisc_limit": 3000, "qdisc_rate_bps": 1_000_000}):
+        trial = run_trial(rig, workload, count=2000, warmup_s=0)
+    assert (trial.engine_sent, trial.device_sent, trial.batch) == (2000, 2000, 256)
+    assert trial.peer_received == (2000 if sink == "stack" else None)
+    assert trial.reconciled is (True if sink == "stack" else None)
+    assert trial.environment["path"] == "qdisc bypass"
+    assert trial.environment["buffers"] == "copied by the kernel"
+
+
+def test_af_xdp_keeps_a_rate_and_ends_in_time(rig: VethRig) -> None:
+    trial = run_trial(rig, Workload(flow=FLOW, engine="af_xdp", rate_pps=5000), duration_s=0.5)
+    assert trial.device_sent is not None
+    assert 0 < trial.device_sent <= 2600
+    assert trial.reconciled is True
+
+
+def test_af_xdp_wants_a_queue_for_each_cpu(rig: VethRig) -> None:
+    workload = Workload(flow=FLOW, engine="af_xdp", cpus=2)
+    with pytest.raises(CapabilityMissingError, match=r"no queue 1; .*tx_channels"):
+        rig.run(workload, count=1000)
+    with rig.applied({"rx_channels": 2, "tx_channels": 2}):
+        trial = run_trial(rig, workload, count=1001, warmup_s=0)
+    assert (trial.engine_sent, trial.device_sent, trial.peer_received) == (1001, 1001, 1001)
 
 
 def test_vlan_ipv6_and_unknown_ethertypes_are_counted_at_the_peer(rig: VethRig) -> None:

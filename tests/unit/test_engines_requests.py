@@ -6,6 +6,7 @@ import mmap
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from labkit._native import Progress, StopFlag
@@ -13,6 +14,7 @@ from labkit.engines.base import Engine, EngineConfig
 from labkit.engines.choose import choose
 from labkit.engines.reference import twins
 from labkit.engines.ring_geometry import RingGeometry, no_memory, ring_geometry
+from labkit.engines.xsk_geometry import no_locked_memory, xsk_geometry
 from labkit.errors import WorkloadError
 from labkit.traffic.table import FrameTable
 
@@ -31,7 +33,9 @@ def run(engine: Engine, frames: FrameTable = SOME_FRAMES, **asked: object) -> No
 
 
 @pytest.mark.parametrize("batch", [-1, 0, 1025, 4096])
-@pytest.mark.parametrize("name", ["sendmmsg", "sendmmsg-twin", "tx_ring", "tx_ring-twin"])
+@pytest.mark.parametrize(
+    "name", ["sendmmsg", "sendmmsg-twin", "tx_ring", "tx_ring-twin", "af_xdp", "af_xdp-twin"]
+)
 def test_batch_outside_its_limits_is_refused_with_the_limits(name: str, batch: int) -> None:
     with pytest.raises(WorkloadError, match=rf"batch {batch}: .*1 to 1024"):
         run(ENGINES[name], batch=batch)
@@ -111,6 +115,56 @@ def test_ring_holds_a_flow_a_whole_number_of_times_where_it_fits(
     ring = ring_geometry(FrameTable.of([bytes(frame_bytes)] * frames), config)
     assert ring.slots == slots
     assert ring.ring_bytes % ring.block_bytes == 0
+
+
+@pytest.mark.parametrize("ring_frames", [-64, 0, 32, 100, 128, 2**17])
+@pytest.mark.parametrize("name", ["af_xdp", "af_xdp-twin"])
+def test_xsk_ring_that_holds_no_batch_is_refused(name: str, ring_frames: int) -> None:
+    with pytest.raises(WorkloadError, match=rf"ring_frames {ring_frames}: .*power of two from 256 to 65536"):
+        run(ENGINES[name], ring_frames=ring_frames, batch=200)
+
+
+@pytest.mark.parametrize("name", ["af_xdp", "af_xdp-twin"])
+def test_xsk_frame_longer_than_a_page_is_refused_with_another_engine(name: str) -> None:
+    with pytest.raises(WorkloadError, match=rf"holds {mmap.PAGESIZE}; take engine 'sendmmsg'"):
+        run(ENGINES[name], FrameTable.of([bytes(60), bytes(mmap.PAGESIZE + 1)]))
+
+
+@pytest.mark.parametrize("queue", [-1, 2**16])
+@pytest.mark.parametrize("name", ["af_xdp", "af_xdp-twin"])
+def test_xsk_queue_is_a_number_from_0(name: str, queue: int) -> None:
+    with pytest.raises(WorkloadError, match=f"queue {queue}: TX queues are numbered from 0"):
+        run(ENGINES[name], queue=queue)
+
+
+@pytest.mark.parametrize(
+    ("number", "frame_bytes", "asked", "geometry"),
+    [
+        (1, 60, {}, (2048, 1, 64, 2048, 4096)),
+        (64, 64, {}, (2048, 64, 64, 2048, 4096)),
+        (65, 65, {}, (2048, 65, 128, 2048, 12288)),
+        (65_536, 60, {}, (2048, 65_536, 64, 2048, 4 << 20)),
+        (65_537, 60, {}, (2048, 2048, 64, 2048, 131_072)),
+        (3000, 1514, {}, (2048, 2048, 2048, 2048, 4 << 20)),
+        (3000, 1514, {"ring_frames": 64}, (64, 64, 2048, 2048, 131_072)),
+        (2000, 4096, {"batch": 1024}, (2048, 1024, 4096, 4096, 4 << 20)),
+    ],
+)
+@pytest.mark.skipif(mmap.PAGESIZE != 4096, reason="the expected memory is of pages of 4096 bytes")
+def test_xsk_memory_holds_all_frames_or_what_may_be_on_its_way(
+    number: int, frame_bytes: int, asked: dict[str, int], geometry: tuple[int, ...]
+) -> None:
+    config = EngineConfig(**({"ifindex": 1, "batch": 64, "count": 1} | asked))
+    made = xsk_geometry(FrameTable.of([bytes(frame_bytes)] * number), config)
+    assert msgspec.structs.astuple(made) == geometry
+    assert made.slots >= config.batch or made.slots == number
+
+
+def test_memory_that_may_not_be_locked_says_how_much_and_what_else() -> None:
+    config = EngineConfig(ifindex=1, batch=64, count=1)
+    said = no_locked_memory(xsk_geometry(FrameTable.of([bytes(60)]), config))
+    assert "would not lock 4096 bytes" in said
+    assert said.endswith("raise RLIMIT_MEMLOCK (ulimit -l), or take engine 'tx_ring'")
 
 
 def test_ring_without_memory_offers_a_smaller_one() -> None:

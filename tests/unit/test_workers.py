@@ -80,3 +80,12 @@ def test_unknown_of_one_is_unknown_of_all() -> None:
     unknown = msgspec.structs.replace(REPORT, sent=None, gaps=None)
     assert merged([REPORT, unknown]).sent is None
     assert merged([REPORT, unknown]).gaps is None
+
+
+def test_copied_once_is_copied() -> None:
+    def together(*answers: bool | None) -> bool | None:
+        return merged([msgspec.structs.replace(REPORT, zero_copy=answer) for answer in answers]).zero_copy
+
+    assert together(True, True) is True
+    assert together(True, False) is False
+    assert together(None, None) is None

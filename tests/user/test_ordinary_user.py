@@ -41,8 +41,9 @@ def test_frames_are_crafted(ordinary_user) -> None:
 
 
 @pytest.mark.network
-def test_real_packets_are_sent_and_reconciled_without_root(ordinary_user) -> None:
-    trial = json.loads(succeeded(ordinary_user.run(*TRIAL.split())))
+@pytest.mark.parametrize("engine", ["sendmmsg", "af_xdp"])
+def test_real_packets_are_sent_and_reconciled_without_root(ordinary_user, engine: str) -> None:
+    trial = json.loads(succeeded(ordinary_user.run(*TRIAL.split(), "--engine", engine)))
     assert trial["privilege"] == "userns"
     assert trial["reconciled"] is True
     assert trial["engine_sent"] == trial["device_sent"] == trial["peer_received"] > 0
