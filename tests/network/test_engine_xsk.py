@@ -249,7 +249,7 @@ def test_stop_ends_the_wait_for_a_queue() -> None:
 def test_memory_that_may_not_be_locked_is_refused_with_the_limit(name: str) -> None:
     with veth_pair() as veth:
         give_up_memory_privilege()
-        # a page less than the large flow wants; what else this user has locked, such as perf's buffers, counts
+        # a page less than the large flow wants: what else this user has locked counts (perf's buffers)
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (4_190_208, 4_190_208))
         with pytest.raises(CapabilityMissingError, match=r"AF_XDP, of which .* 4190208 bytes.*ulimit -l"):
             send(name, veth, [frame(1500)] * 3000, count=1)
