@@ -42,9 +42,9 @@ class Mapping {
 
 class XskSocket {
   public:
-    // Bound to a queue, zero copy where the driver has it. A queue and memory that a closed socket held come
-    // free with a delay: while the kernel says so, this tries again, for half a second or until `stop`;
-    // stopped() then. Throws std::system_error, errno 0 never.
+    // Bound to a queue, zero copy where the driver has it. A queue and the memory of a socket that was closed
+    // come free with a delay: while the kernel says so, this tries again, for half a second or until `stop`;
+    // the latter leaves it stopped(). Throws std::system_error.
     XskSocket(const TxConfig& config, const StopFlag& stop);
     ~XskSocket();
     XskSocket(const XskSocket&) = delete;
