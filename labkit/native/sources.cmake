@@ -1,5 +1,6 @@
 set(LABKIT_CORE_SOURCES
     affinity.cpp
+    bpf.cpp
     clock.cpp
     frame_table.cpp
     microcosts.cpp
