@@ -52,16 +52,30 @@ SETTING_NAMES: Final = frozenset(SETTING_KINDS)
 """Factors that are settings of the rig."""
 
 WORKLOAD_FACTORS: Final = frozenset(
-    "engine sink frame_bytes batch ring_frames rate_pps qdisc_bypass cpu "
-    "clone_skb xmit_mode delay_ns cpus".split()
+    "engine sink frame_bytes batch ring_frames rate_pps qdisc_bypass cpu cpus stamp realtime_priority "
+    "clone_skb xmit_mode delay_ns sink_cpu sink_sockets sink_block_bytes sink_retire_ms".split()
 )
 """Factors that belong to the workload."""
 
-ENGINE_NAMES: Final = frozenset({"send", "sendmmsg", "pktgen", "tx_ring", "gso", "tcp", "receive"})
+PEER_NAMES: Final = (
+    *("trafgen", "tcpreplay", "iperf3", "sendp"),
+    *("bare_sendmmsg", "bare_tx_ring", "bare_gso", "bare_af_xdp", "bare_xdp_live"),
+)
+"""Other programs that send: they are run, and counted at device and sink alone."""
+
+ENGINE_NAMES: Final = frozenset(
+    {"send", "sendmmsg", "tx_ring", "gso", "af_xdp", "xdp_live", "pktgen", "tcp", "receive", *PEER_NAMES}
+)
 """Engines that exist; each rig answers some of them."""
 
-SINK_NAMES: Final = frozenset({"stack", "ifb", "wire", "port"})
+RECEIVING_SINKS: Final = ("rx_ring", "socket", "xdp_drop")
+"""Sinks that take frames in and count them themselves."""
+
+SINK_NAMES: Final = frozenset({"stack", "ifb", "wire", "port", *RECEIVING_SINKS})
 """Places where frames may end; each rig has some of them."""
+
+SINK_FACTORS: Final = ("sink_cpu", "sink_sockets", "sink_block_bytes", "sink_retire_ms")
+"""Factors that only receiving sinks have."""
 
 XMIT_MODES: Final = ("start_xmit", "queue_xmit", "netif_receive")
 """Where pktgen hands its frames over: to the driver, to the qdisc, to the receive path."""
@@ -79,6 +93,7 @@ NAMES_OF: Final[Mapping[str, Collection[str]]] = {
 _KINDS: Final[Mapping[str, type]] = {
     **SETTING_KINDS,
     "qdisc_bypass": bool,
+    "stamp": bool,
     "engine": str,
     "sink": str,
     "xmit_mode": str,
@@ -95,7 +110,10 @@ _WANTED_BY_NAME: Final = {
     **dict.fromkeys(("rx_profile", "tx_profile"), "usecs/packets/completions a step, as in 1/256/-;8/256/-"),
     **dict.fromkeys(BY_QUEUE_SETTINGS, "one value for all queues, or one of each with ; between"),
 }
-_OPEN: Final = frozenset({"batch", "rate_pps", "cpu", "sink", "cpus", "ring_frames", *PKTGEN_FACTORS})
+_OPEN: Final = frozenset(
+    {"batch", "rate_pps", "cpu", "sink", "cpus", "ring_frames", "realtime_priority"}
+    | {*PKTGEN_FACTORS, *SINK_FACTORS}
+)
 """Factors that may be None: the engine or the rig chooses."""
 
 

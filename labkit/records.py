@@ -112,10 +112,24 @@ class Workload(msgspec.Struct, frozen=True):
     delay_ns : int or None
         pktgen: time between two frames; None and 0 are none.
     cpus : int or None
-        CPUs that send, each on a queue of its own; None is one.
+        CPUs that send, each with a thread and a queue of its own; None is one.
     ring_frames : int or None
-        tx_ring on real rigs: frames that its ring holds, a power of two; None is its usual 4096 in at most
-        8 MiB.
+        tx_ring and af_xdp on real rigs: frames that the ring holds, a power of two; None is the engine's
+        usual size.
+    stamp : bool
+        Write pktgen's header, with a running sequence number and a time stamp, into the UDP payload of each
+        frame as it is sent.
+    realtime_priority : int or None
+        SCHED_FIFO priority of the sending threads, 1 to 99; None is the ordinary scheduler.
+    sink_cpu : int or None
+        CPU of a receiving sink; None is another one than the sender's, where there is one.
+    sink_sockets : int or None
+        Sockets, each with a thread, that a receiving sink spreads frames over (PACKET_FANOUT); None is one.
+    sink_block_bytes : int or None
+        rx_ring: bytes of a block; None is the sink's usual size.
+    sink_retire_ms : int or None
+        rx_ring: milliseconds after which a block that is not full is handed over; None is the sink's usual
+        time.
 
     Raises
     ------
@@ -135,6 +149,12 @@ class Workload(msgspec.Struct, frozen=True):
     delay_ns: int | None = None
     cpus: int | None = None
     ring_frames: int | None = None
+    stamp: bool = False
+    realtime_priority: int | None = None
+    sink_cpu: int | None = None
+    sink_sockets: int | None = None
+    sink_block_bytes: int | None = None
+    sink_retire_ms: int | None = None
 
     def __post_init__(self) -> None:
         if not hasattr(self.flow, "table"):

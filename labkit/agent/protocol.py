@@ -15,7 +15,7 @@ from labkit.linux.links import LinkFacts
 from labkit.nic.put_back import PutBack
 from labkit.records import Privilege, Sample
 
-PROTOCOL_VERSION: Final = 5
+PROTOCOL_VERSION: Final = 6
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -116,11 +116,20 @@ class Restore(Message, frozen=True, kw_only=True):
 
 
 class Run(Message, frozen=True, kw_only=True):
-    """Client: send the loaded frames once. Answers: Live, ..., Measured."""
+    """Client: send the loaded frames once. Answers: Live, ..., Measured.
+
+    Attributes
+    ----------
+    config : EngineConfig
+        For all workers together: each has its share of count and rate.
+    workers : int
+        Senders, each with a thread, a CPU and a queue of its own.
+    """
 
     engine: str
     sink: str
     config: EngineConfig
+    workers: int
     sample_every_ns: int
     peer_counters: list[str]
 
@@ -206,11 +215,22 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     interrupts: dict[str, int] | None = None
 
 
+class Worker(msgspec.Struct, frozen=True, kw_only=True):
+    """One of a run's senders: its CPU, and what it did."""
+
+    cpu: int
+    report: EngineReport
+
+
 class Measured(Message, frozen=True, kw_only=True):
     """Agent: one run, raw.
 
     Attributes
     ----------
+    report : EngineReport
+        Of all workers together, from the first one's start to the last one's end.
+    cpu : int or None
+        CPU of the first worker.
     device, device_counter : str
         Whose counter says what left, and which.
     peer_device : str or None
@@ -222,6 +242,7 @@ class Measured(Message, frozen=True, kw_only=True):
     """
 
     report: EngineReport
+    workers: list[Worker]
     before: Reading
     device: str
     device_counter: str

@@ -1,55 +1,27 @@
-"""One run in the agent: the engine on a thread of its own, live samples meanwhile, counters around it."""
+"""One run in the agent: engines on threads of their own, live samples meanwhile, counters around it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-import msgspec
-
-from labkit._native import Progress, StopFlag
 from labkit.agent.channel import Channel
 from labkit.agent.host import Host
 from labkit.agent.protocol import Live, Measured, Reading, Run, Stop
+from labkit.agent.workers import Senders, merged, shares
 from labkit.counters.deltas import counter_deltas
-from labkit.engines.base import Engine, EngineReport
 from labkit.engines.choose import choose
 from labkit.linux.kernel_log import KernelLog
 from labkit.linux.latency import cpus_kept_awake
 from labkit.linux.links import LinkFacts
-from labkit.linux.machine import runqueue_wait_ns, steal_ns
+from labkit.linux.machine import steal_ns
 from labkit.records import Frames, Sample
 from labkit.units import NS_PER_S
 
 SETTLE_NS = 100_000_000
 SETTLE_STEP_S = 0.002
-
-
-class _Engine(threading.Thread):
-    """Runs the engine once; writes to `wake_fd` when it has ended, however it ended."""
-
-    def __init__(self, run: Callable[[], EngineReport], wake_fd: int) -> None:
-        super().__init__(name="engine")
-        self._run_engine = run
-        self._wake_fd = wake_fd
-        self.report: EngineReport | None = None
-        self.failure: BaseException | None = None
-        self.runqueue_wait_ns: int | None = None
-
-    def run(self) -> None:
-        try:
-            waited_before = runqueue_wait_ns()
-            self.report = self._run_engine()
-            waited_after = runqueue_wait_ns()
-            if waited_before is not None and waited_after is not None:
-                self.runqueue_wait_ns = waited_after - waited_before
-        except BaseException as failure:  # noqa: BLE001 - carried to the main thread, raised there
-            self.failure = failure
-        finally:
-            os.eventfd_write(self._wake_fd, 1)
 
 
 def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: KernelLog) -> Measured:
@@ -61,35 +33,31 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
         The client is gone; the engine has been stopped.
     """
     allowed = os.sched_getaffinity(0)
-    cpu = request.config.cpu if request.config.cpu is not None else max(allowed)
-    config = msgspec.structs.replace(request.config, cpu=cpu, ifindex=host.ifindex(request.sink))
-    engine: Engine = choose(request.engine)
-    stop, progress = StopFlag(), Progress()
+    configs = shares(request, host.ifindex(request.sink), allowed)
+    cpus = [config.cpu for config in configs if config.cpu is not None]
     log.warnings()
-    stolen_before = steal_ns(cpu)
+    stolen_before = _stolen_ns(cpus)
     if host.empty_queue(request.sink):
         _settled(host, request.sink)
     link_before = host.link(request.sink)
     before = host.read(request.sink)
     with _eventfd() as wake_fd, cpus_kept_awake() as awake:
-        thread = _Engine(lambda: engine.run(frames, config, stop, progress), wake_fd)
-        thread.start()
+        senders = Senders(choose(request.engine), frames, configs, lambda: os.eventfd_write(wake_fd, 1))
         try:
-            with _away_from(cpu, allowed):
-                _watch(channel, host, request, before, progress, stop, wake_fd)
+            senders.start()
+            with _away_from(cpus, allowed):
+                _watch(channel, host, request, before, senders, wake_fd)
         finally:
-            stop.set()
-            thread.join()
-    if thread.failure is not None:
-        raise thread.failure
-    if thread.report is None:
-        raise RuntimeError("the engine's thread ended without a report")
+            senders.stop()
+            senders.join()
+    workers = senders.reports()
     at_end, _ = host.read_links(request.sink)
     after, settled = _settled(host, request.sink)
-    stolen_after = steal_ns(cpu)
+    stolen_after = _stolen_ns(cpus)
     device, counter, peer = host.counter(request.sink)
     return Measured(
-        report=thread.report,
+        report=merged([worker.report for worker in workers]),
+        workers=workers,
         device=device,
         device_counter=counter,
         peer_device=peer,
@@ -98,9 +66,9 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
         after=after,
         settled=settled,
         carrier=_kept_carrier(link_before, host.link(request.sink)),
-        cpu=cpu,
+        cpu=cpus[0],
         cpus_kept_awake=awake.held,
-        runqueue_wait_ns=thread.runqueue_wait_ns,
+        runqueue_wait_ns=senders.runqueue_wait_ns,
         steal_ns=None if stolen_before is None or stolen_after is None else stolen_after - stolen_before,
         kernel_warnings=log.warnings(),
     )
@@ -116,11 +84,10 @@ def _watch(
     host: Host,
     request: Run,
     before: Reading,
-    progress: Progress,
-    stop: StopFlag,
+    senders: Senders,
     wake_fd: int,
 ) -> None:
-    """Send a live sample every `sample_every_ns` until the engine has ended or Stop came.
+    """Send a live sample every `sample_every_ns` until the senders have ended or Stop came.
 
     Nothing behind a Stop is read here: it is the next request.
     """
@@ -130,16 +97,17 @@ def _watch(
         left_s = max(0, next_ns - time.monotonic_ns()) / NS_PER_S
         message = channel.receive(left_s, wake_fd)
         if isinstance(message, Stop):
-            stop.set()
-        if stop.is_set() or _readable(wake_fd):
+            senders.stop()
+            return
+        if _readable(wake_fd) and senders.ended:
             return
         if time.monotonic_ns() >= next_ns:
             next_ns += request.sample_every_ns
-            sample = _sample(host, request, before, progress, started_ns)
+            sample = _sample(host, request, before, senders, started_ns)
             channel.send(Live(sample=sample, number=request.number))
 
 
-def _sample(host: Host, request: Run, before: Reading, progress: Progress, started_ns: int) -> Sample:
+def _sample(host: Host, request: Run, before: Reading, senders: Senders, started_ns: int) -> Sample:
     """Counts so far; a counter that fell, or is missing, is unknown for this sample and ends nothing."""
     device, peer = host.read_links(request.sink)
     _, counter, _ = host.counter(request.sink)
@@ -148,8 +116,8 @@ def _sample(host: Host, request: Run, before: Reading, progress: Progress, start
     known = [count for count in counts if count is not None]
     return Sample(
         at_ns=time.monotonic_ns() - started_ns,
-        engine_sent=progress.sent,
-        engine_refused=progress.refused,
+        engine_sent=senders.sent,
+        engine_refused=senders.refused,
         device_sent=counter_deltas(before.device, device).get(counter),
         peer_received=sum(known) if counts and len(known) == len(counts) else None,
     )
@@ -167,6 +135,12 @@ def _settled(host: Host, sink: str) -> tuple[Reading, bool]:
             return now, True
         last = now
     return last, False
+
+
+def _stolen_ns(cpus: list[int]) -> int | None:
+    stolen = [steal_ns(cpu) for cpu in cpus]
+    known = [each for each in stolen if each is not None]
+    return sum(known) if len(known) == len(stolen) else None
 
 
 def _readable(eventfd: int) -> bool:
@@ -187,9 +161,9 @@ def _eventfd() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _away_from(cpu: int, allowed: set[int]) -> Iterator[None]:
-    """Keep this thread off the sender's CPU, where there is another one."""
-    others = allowed - {cpu}
+def _away_from(cpus: list[int], allowed: set[int]) -> Iterator[None]:
+    """Keep this thread off the senders' CPUs, where there is another one."""
+    others = allowed.difference(cpus)
     if not others:
         yield
         return

@@ -51,7 +51,7 @@ sending: Callable[[Command], Command] = together(
     ),
     click.option("--qdisc-bypass", is_flag=True, help="Skip the queueing discipline."),
     click.option("--cpu", type=int, help="CPU of the sender."),
-    click.option("--cpus", type=int, help="sim: CPUs that send, each on a queue of its own."),
+    click.option("--cpus", type=int, help="CPUs that send, each with a thread and a queue of its own."),
     click.option("--ring-frames", type=int, help="tx_ring: frames that its ring holds, a power of two."),
     click.option("--clone-skb", type=int, help="pktgen: how often a packet buffer is sent again."),
     click.option("--xmit-mode", metavar="NAME", help="pktgen: start_xmit, queue_xmit or netif_receive."),

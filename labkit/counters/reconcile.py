@@ -8,7 +8,7 @@ import msgspec
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """One run's counts by place; None where nothing counts."""
 
-    engine_sent: int
+    engine_sent: int | None
     engine_refused: int
     partial_returns: int
     qdisc_dropped: int | None
@@ -23,7 +23,8 @@ def reconciled(counts: Counts) -> bool | None:
     """Whether every frame is accounted for; None when a count is missing.
 
     A refused packet may or may not have been counted below (ENOBUFS with bypass and no carrier also raises
-    tx_dropped, a drop behind a partial return hides its errno), so the device's side has a range.
+    tx_dropped, a drop behind a partial return hides its errno), so the device's side has a range. Where the
+    engine cannot count, device and peer speak alone.
     """
     if (
         counts.qdisc_dropped is None
@@ -35,11 +36,14 @@ def reconciled(counts: Counts) -> bool | None:
         return None
     if counts.qdisc_queued:
         return False  # still on their way, so the counters were read at different moments of their journey
+    arrived = counts.device_sent == counts.peer_received + counts.peer_dropped
+    if counts.engine_sent is None:
+        return arrived
     below = counts.device_sent + counts.qdisc_dropped + counts.device_dropped
     return (
         counts.engine_sent <= below <= counts.engine_sent + counts.engine_refused + counts.partial_returns
         and counts.device_sent <= counts.engine_sent
-        and counts.device_sent == counts.peer_received + counts.peer_dropped
+        and arrived
     )
 
 
@@ -93,6 +97,9 @@ def _below_engine(counts: Counts, carrier: bool | None) -> list[str]:
         reasons.append(f"{counts.qdisc_queued} still in the queue when counting ended")
     explained = (counts.qdisc_dropped or 0) + (counts.device_dropped or 0) + (counts.qdisc_queued or 0)
     # what was refused may show up as dropped below, so drops explain at most what the engine lacks
+    if counts.engine_sent is None:
+        reasons.append("the engine cannot count what it sent: device and peer count alone")
+        return reasons
     missing = counts.engine_sent - counts.device_sent
     if missing > explained:
         lost = missing - explained

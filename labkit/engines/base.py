@@ -45,7 +45,13 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     qdisc_bypass : bool
         Ask for PACKET_QDISC_BYPASS; the report says whether the kernel granted it.
     ring_frames : int or None
-        Slots of the ring of tx_ring; None gives it its usual size.
+        Slots of the ring of tx_ring or af_xdp; None gives it its usual size.
+    queue : int
+        TX queue of this sender, where the engine chooses one.
+    stamp : bool
+        Write pktgen's header with a running sequence and a time stamp into each frame's UDP payload.
+    realtime_priority : int or None
+        SCHED_FIFO priority of the sending thread, 1 to 99; None leaves the ordinary scheduler.
     """
 
     ifindex: int
@@ -56,6 +62,9 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     cpu: int | None = None
     qdisc_bypass: bool = False
     ring_frames: int | None = None
+    queue: int = 0
+    stamp: bool = False
+    realtime_priority: int | None = None
 
 
 class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +72,10 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    sent : int
-        Frames that a system call took; the device may still drop them.
+    sent : int or None
+        Frames that a system call took; the device may still drop them. None where the engine cannot know.
+    attempted : int or None
+        Where `sent` is None: frames handed over, whatever became of them, if that is known.
     refused : int
         Frames that a call failed at, which were then skipped: its first, for gso the whole super-packet.
     refused_by_errno : dict
@@ -88,9 +99,14 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
         Symbol of the error that ended the run early, counts kept.
     ended_by : str
         ``count``, ``duration``, ``stop`` or ``error``.
+    gaps : list of (int, int) or None
+        Of a paced run the times between the starts of successive calls: smallest nanoseconds of a bucket, and
+        how many fell into it.
+    burst_frames : int or None
+        Of a paced run the most frames that left together.
     """
 
-    sent: int
+    sent: int | None
     refused: int
     refused_by_errno: dict[str, int]
     super_packets: int | None
@@ -103,6 +119,9 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
     qdisc_bypass: bool
     fatal_errno: str | None
     ended_by: EndedBy
+    attempted: int | None = None
+    gaps: list[tuple[int, int]] | None = None
+    burst_frames: int | None = None
 
     @property
     def elapsed_ns(self) -> int:

@@ -182,6 +182,7 @@ class AgentRig(OpenRig):
                 engine=engine.name,
                 sink=sink,
                 config=config,
+                workers=1 if workload.cpus is None else workload.cpus,
                 sample_every_ns=SAMPLE_EVERY_NS,
                 peer_counters=list(rule.counters),
             ),
@@ -232,6 +233,8 @@ class AgentRig(OpenRig):
             cpu=workload.cpu,
             qdisc_bypass=workload.qdisc_bypass,
             ring_frames=workload.ring_frames,
+            stamp=workload.stamp,
+            realtime_priority=workload.realtime_priority,
         )
 
     def _table(self, workload: Workload) -> Frames:

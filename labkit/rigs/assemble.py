@@ -119,14 +119,14 @@ def _counts(measured: Measured, rule: PeerRule) -> Counts:
     )
 
 
-def _handed_over(report: EngineReport, device_sent: int | None) -> int:
+def _handed_over(report: EngineReport, device_sent: int | None) -> int | None:
     """Frames, or super-packets where the device took these whole and counts them as one packet each.
 
     veth and ifb do with tx_udp_segmentation on; without it the kernel cuts them up before the device, and
     NICs that cut them up themselves count what they send (ixgbe, mlx5: gso_segs).
     """
     whole = report.super_packets
-    if whole is None or device_sent is None:
+    if whole is None or device_sent is None or report.sent is None:
         return report.sent
     return whole if abs(device_sent - whole) < abs(device_sent - report.sent) else report.sent
 
@@ -175,7 +175,8 @@ def _cpu_shared(asked: Asked, measured: Measured) -> bool:
     # a sender that was stopped as a whole, or frozen with its group, waits for no CPU; it ends too late
     if wall_ns > BUSY_RATIO * seconds_to_ns(asked.duration_s) + ONE_TICK_NS:
         return True
-    if asked.rate_pps is not None or wall_ns <= BUSY_RATIO * report.cpu_ns:
+    busy_ns = report.cpu_ns // max(1, len(measured.workers))
+    if asked.rate_pps is not None or wall_ns <= BUSY_RATIO * busy_ns:
         return False
     # CPU time alone misleads where the kernel books softirqs elsewhere (CONFIG_IRQ_TIME_ACCOUNTING), and
     # where a full queue puts the sender to sleep; the wait for a CPU is neither
@@ -188,7 +189,7 @@ def _rate_missed(asked: Asked, measured: Measured, counts: Counts) -> bool:
         return False
     due = asked.rate_pps * ns_to_seconds(measured.report.elapsed_ns)
     sent = counts.device_sent or 0
-    if counts.engine_sent != measured.report.sent:
+    if measured.report.sent is not None and counts.engine_sent != measured.report.sent:
         sent = measured.report.sent  # the device counts super-packets, the rate is of frames
     # frames are whole: one more or less is no miss, but a run shorter than two slots shows no rate
     return abs(sent - due) > max(min(1.5, due / 2), RATE_TOLERANCE * due)
@@ -237,11 +238,35 @@ def _super_packets(asked: Asked, report: EngineReport, counts: Counts) -> dict[s
     }
 
 
+def _workers(measured: Measured) -> dict[str, Any]:
+    """What each CPU did, where there were several: packets a second of its own time, CPU time a packet."""
+    if len(measured.workers) < 2:
+        return {}
+    return {
+        "workers": [
+            {
+                "cpu": worker.cpu,
+                "sent": worker.report.sent,
+                "pps": _pps(worker.report),
+                "cpu_ns_per_packet": worker.report.cpu_ns / worker.report.sent
+                if worker.report.sent
+                else None,
+            }
+            for worker in measured.workers
+        ]
+    }
+
+
+def _pps(report: EngineReport) -> float | None:
+    return None if report.sent is None else rate_pps(report.sent, report.elapsed_ns)
+
+
 def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerRule) -> dict[str, Any]:
     """What else travels with a trial: where counts come from, and what disturbed it."""
     report = measured.report
     return {
         "cpu": measured.cpu,
+        **_workers(measured),
         "device_counter": f"{measured.device} {measured.device_counter}",
         "peer_counter": " + ".join(f"{measured.peer_device} {name}" for name in rule.counters) or None,
         **_super_packets(asked, report, counts),

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from labkit.errors import CapabilityMissingError, WorkloadError, listed
-from labkit.factors import ENGINE_NAMES, PKTGEN_FACTORS, SETTING_NAMES, SINK_NAMES
+from labkit.factors import (
+    ENGINE_NAMES,
+    PKTGEN_FACTORS,
+    RECEIVING_SINKS,
+    SETTING_NAMES,
+    SINK_FACTORS,
+    SINK_NAMES,
+)
 from labkit.paths import data_dir
 from labkit.records import RigInfo, Workload
 from labkit.rigs.profiles import load_profiles
@@ -16,6 +23,7 @@ from labkit.simnic.settings import setting_rules
 
 SIM_PREFIX: Final = "sim:"
 
+RING_ENGINES: Final = ("tx_ring", "af_xdp")
 REAL_ENGINES: Final = ("send", "sendmmsg", "tx_ring", "gso")
 
 VETH: Final = RigInfo(
@@ -61,7 +69,7 @@ def known_rigs() -> list[RigInfo]:
 def check_workload(info: RigInfo, workload: Workload) -> None:
     """Raise unless rig `info` has what `workload` names, as `check_engine` does.
 
-    Engine and sink; what only pktgen or a real tx_ring has; several CPUs, which only simulated senders have.
+    Engine and sink; what only pktgen, a ring, a real sender or a receiving sink has.
     """
     check_engine(info, workload.engine)
     check_sink(info, workload.sink)
@@ -72,7 +80,7 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
                 f"rig '{info.name}': engine '{workload.engine}' has no {name}; take engine 'pktgen'{where}"
             )
     simulated_rig = info.name.startswith(SIM_PREFIX)
-    if workload.ring_frames is not None and (simulated_rig or workload.engine != "tx_ring"):
+    if workload.ring_frames is not None and (simulated_rig or workload.engine not in RING_ENGINES):
         raise CapabilityMissingError(
             f"rig '{info.name}': engine '{workload.engine}' has no ring_frames; take engine 'tx_ring' on rig "
             f"'{VETH.name}'"
@@ -82,9 +90,30 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
         raise WorkloadError(f"cpus {cpus}: give 1 or more")
     if workload.cpu is not None and workload.cpu < 0:
         raise WorkloadError(f"cpu {workload.cpu}: CPUs count from 0")
-    if cpus > 1 and not simulated_rig:
+    if simulated_rig:
+        _check_real_only(info, workload)
+    _check_sink_factors(info, workload)
+
+
+def _check_real_only(info: RigInfo, workload: Workload) -> None:
+    """Refuse what only threads of a real sender have."""
+    for name, asked in (
+        ("stamp", workload.stamp or None),
+        ("realtime_priority", workload.realtime_priority),
+    ):
+        if asked is not None:
+            raise CapabilityMissingError(
+                f"rig '{info.name}': a simulated sender has no {name}; try rig '{VETH.name}'"
+            )
+
+
+def _check_sink_factors(info: RigInfo, workload: Workload) -> None:
+    """Refuse what only receiving sinks have where frames end in another one."""
+    given = [name for name in SINK_FACTORS if getattr(workload, name) is not None]
+    if given and workload.sink not in RECEIVING_SINKS:
         raise CapabilityMissingError(
-            f"rig '{info.name}' sends from one CPU, not from cpus {cpus}; try rig '{known_rigs()[0].name}'"
+            f"rig '{info.name}': sink '{workload.sink or info.sinks[0]}' only counts and has no {given[0]}; "
+            f"take one of sinks {listed(RECEIVING_SINKS)}, where the rig has it"
         )
 
 

@@ -92,6 +92,7 @@ def measurement(
             for reading, frames in ((before, 0), (after, answer.sent))
         )
     measured = Measured(
+        workers=[],
         report=_report(answer, sender, counts, ended_by),
         device=place[0],
         device_counter=place[1],

@@ -58,7 +58,7 @@ ON_ONE = [
     (f"{SIM} --fault melt=1", 2, "unknown fault 'melt'; known: refuse"),
     (f"{SIM} --fault refuse", 2, "--fault 'refuse' is not NAME=VALUE"),
     (f"{SIM} --sim-seed -1", 2, "seed -1: give a whole number"),
-    (f"{VETH} --cpus 2", 4, "sends from one CPU, not from cpus 2; try rig 'sim:ixgbe'"),
+    (f"{VETH} --cpus 4096", 2, "cpus 4096: this process may use"),
     (f"{VETH} --clone-skb 0", 4, "has no clone_skb; take engine 'pktgen' on rig 'sim:ixgbe'"),
     (f"{SIM} --batch 64 --xmit-mode queue_xmit", 4, "its burst, with xmit_mode queue_xmit"),
     (f"{SIM} --mtu 9000", 2, "rig 'sim:ixgbe' has no parameter 'mtu'; it takes seed, faults"),

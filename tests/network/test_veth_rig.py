@@ -519,3 +519,23 @@ def test_scapy_flow_runs_as_given(rig: VethRig) -> None:
 
     packet = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / IP(dst="198.51.100.2") / UDP(dport=9)
     assert run_trial(rig, Workload(flow=Flow(packet), engine="send"), count=3, warmup_s=0).reconciled is True
+
+
+@pytest.mark.parametrize("count", [1001, 1, 0])
+def test_several_senders_send_exactly_what_was_asked_together(count: int) -> None:
+    # netsniff-ng/netsniff-ng issue #75: runs of several workers fell short of the count
+    with VethRig() as rig:
+        trial = rig.run(msgspec.structs.replace(SENDMMSG, cpus=2), count=count)
+    assert (trial.engine_sent, trial.device_sent, trial.peer_received) == (count, count, count)
+    assert trial.reconciled is True
+    sent = [worker["sent"] for worker in trial.environment["workers"]]
+    assert sent == [count - count // 2, count // 2]
+
+
+def test_several_senders_have_a_cpu_each_and_stop_together() -> None:
+    with VethRig() as rig:
+        trial = rig.run(msgspec.structs.replace(SENDMMSG, cpus=2), duration_s=0.2)
+    workers = trial.environment["workers"]
+    assert len({worker["cpu"] for worker in workers}) == 2
+    assert sum(worker["sent"] for worker in workers) == trial.engine_sent == trial.device_sent
+    assert all(worker["pps"] > 0 and worker["cpu_ns_per_packet"] > 0 for worker in workers)

@@ -46,6 +46,7 @@ READING = Reading(
     device={}, peer={}, peer_queue_dropped=None, qdisc_dropped=None, qdisc_queued=None, softnet_dropped=None
 )
 MEASURED = Measured(
+    workers=[],
     device="veth0",
     device_counter="tx_packets",
     peer_device="veth1",
@@ -76,6 +77,7 @@ MEASURED = Measured(
     kernel_warnings=None,
 )
 RUN = Run(
+    workers=1,
     engine="sendmmsg",
     sink="stack",
     config=EngineConfig(

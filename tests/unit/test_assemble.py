@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from labkit._native import Progress
 from labkit.agent.protocol import Measured, Reading, Run
 from labkit.agent.runner import _sample
 from labkit.engines.base import EngineConfig, EngineReport
@@ -63,6 +62,7 @@ def reading(tx_packets: int, tx_dropped: int = 0, peer: int = 0) -> Reading:
 
 def trial(after: Reading, *, carrier: bool = True, asked: dict[str, Any] | None = None, **did: Any) -> Trial:
     measured = Measured(
+        workers=[],
         report=msgspec.structs.replace(REPORT, **did),
         before=reading(0),
         device="veth0",
@@ -136,6 +136,7 @@ def test_live_sample_of_a_counter_that_fell_is_unknown_and_sampling_goes_on() ->
     request = Run(
         engine="sendmmsg",
         sink="stack",
+        workers=1,
         config=EngineConfig(ifindex=1, batch=1, count=1),
         sample_every_ns=1,
         peer_counters=[OTHERHOST],
@@ -147,7 +148,8 @@ def test_live_sample_of_a_counter_that_fell_is_unknown_and_sampling_goes_on() ->
         read_links=lambda _sink: next(counts), counter=lambda _sink: ("veth0", "tx_packets", "veth1")
     )
     before = reading(5, peer=5)
-    samples = [_sample(host, request, before, Progress(), 0) for _ in range(3)]
+    senders: Any = SimpleNamespace(sent=0, refused=0)
+    samples = [_sample(host, request, before, senders, 0) for _ in range(3)]
     seen = [(sample.device_sent, sample.peer_received) for sample in samples]
     assert seen == [(None, 2), (4, None), (4, 3)]
 

@@ -68,6 +68,7 @@ def trial(rule: PeerRule = OTHERHOST, *, samples_ns: Sequence[int] = (), **chang
         "ended_by": "duration",
     }
     measured: dict[str, Any] = {
+        "workers": [],
         "before": reading(7, 9),
         "after": reading(7 + SENT, 9 + SENT),
         "settled": True,

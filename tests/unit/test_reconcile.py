@@ -106,3 +106,10 @@ def test_missing_count_is_unknown_not_agreement(missing: str) -> None:
 def test_unverified_peer_says_why() -> None:
     blind = counts(peer_received=None, peer_dropped=None)
     assert reason(blind, note="it has no peer") == "not verified at the peer: it has no peer"
+
+
+def test_engine_that_cannot_count_leaves_device_and_peer_to_agree() -> None:
+    told = counts(engine_sent=None)
+    assert reconciled(told) is True
+    assert reconciled(counts(engine_sent=None, peer_received=999)) is False
+    assert "the engine cannot count what it sent" in str(reason(told))

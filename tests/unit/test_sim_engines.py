@@ -291,7 +291,7 @@ def test_percentiles_are_those_of_the_histogram() -> None:
         ({"clone_skb": 1}, "'veth': engine 'send' has no clone_skb; take engine 'pktgen' on rig 'sim:ixgbe'"),
         ({"xmit_mode": "start_xmit"}, "has no xmit_mode"),
         ({"delay_ns": 0}, "has no delay_ns"),
-        ({"cpus": 2}, "sends from one CPU, not from cpus 2; try rig 'sim:ixgbe'"),
+        ({"sink_retire_ms": 1}, "sink 'stack' only counts and has no sink_retire_ms; take one of sinks"),
         ({"engine": "tcp"}, "no engine 'tcp'.*try rig 'sim:"),
         ({"engine": "receive"}, "no engine 'receive'.*try rig 'sim:"),
     ],
