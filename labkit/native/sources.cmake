@@ -2,16 +2,20 @@ set(LABKIT_CORE_SOURCES
     affinity.cpp
     bpf.cpp
     clock.cpp
+    frame_rows.cpp
     frame_table.cpp
+    live_program.cpp
     microcosts.cpp
     pacing.cpp
+    parked_program.cpp
     sim_nic.cpp
     socket.cpp
     super_packet.cpp
     tx_gso.cpp
     tx_ring.cpp
     tx_send.cpp
-    tx_sendmmsg.cpp)
+    tx_sendmmsg.cpp
+    tx_xdp.cpp)
 set(LABKIT_BINDING_SOURCES
     module.cpp
     bind_control.cpp
