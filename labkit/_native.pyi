@@ -27,6 +27,19 @@ class Progress:
     def store(self, sent: int, refused: int) -> None:
         """Called by the engine once a batch."""
 
+    def pace(self, start_ns: int, frame_ns: float) -> None:
+        """Called once, before the first call of a paced run."""
+
+    @property
+    def start_ns(self) -> int | None:
+        """
+        CLOCK_MONOTONIC at which frame 0 of a paced run is due; None before and of other runs.
+        """
+
+    @property
+    def frame_ns(self) -> float | None:
+        """Nanoseconds by which each frame is due later."""
+
     @property
     def sent(self) -> int:
         """Frames sent since the run began."""

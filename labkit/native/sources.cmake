@@ -10,6 +10,7 @@ set(LABKIT_CORE_SOURCES
     parked_program.cpp
     sim_nic.cpp
     socket.cpp
+    stamp.cpp
     super_packet.cpp
     tx_gso.cpp
     tx_ring.cpp
