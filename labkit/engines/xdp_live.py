@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 from typing import Final
 
 import msgspec
@@ -47,5 +48,6 @@ class XdpLive(NativeEngine):
     ) -> EngineReport:
         """Send `frames` as `labkit.engines.base.Engine.run` says; `CapabilityMissingError` unless root."""
         self.check(frames, config)
-        report = run_native(self.name, _native.xdp_live, frames, config, stop, progress, REASONS)
+        loop = functools.partial(_native.xdp_live, stamp=config.stamp)
+        report = run_native(self.name, loop, frames, config, stop, progress, REASONS)
         return msgspec.structs.replace(report, sent=None, attempted=report.sent)

@@ -5,13 +5,13 @@
 #include <cstddef>
 
 #include "bpf_code.h"
+#include "stamp.h"
 
 namespace labkit {
 namespace {
 
 using namespace bpf;
 
-constexpr std::int32_t kMagic = static_cast<std::int32_t>(0xbe9be955);  // net/core/pktgen.c: PKTGEN_MAGIC
 constexpr std::int32_t kLowHalf = 0xffff;
 
 constexpr Reg kContext = Reg::r6;
@@ -86,18 +86,27 @@ void write_checksum(Code& code, const FrameRows& rows, const LiveStamp& stamp) {
         {to_network(Reg::r3, 16), store(Size::k2, kPacket, static_cast<int>(stamp.payload_at) - 2, Reg::r3)});
 }
 
+// r2 = the frame's number, r0 = its CLOCK_REALTIME in nanoseconds.
+void find_time(Code& code, const LiveStamp& stamp) {
+    if (!stamp.due) code.add(call(BPF_FUNC_ktime_get_ns));
+    // this frame is counted already
+    code.add({load(Size::k8, Reg::r2, kState, offsetof(LiveState, frames)), add(Reg::r2, -1)});
+    if (stamp.due) {
+        code.add({move(Reg::r0, Reg::r2), load(Size::k8, Reg::r1, kState, offsetof(LiveState, frame_ns)),
+                  alu(BPF_MUL, Reg::r0, Reg::r1), alu(BPF_RSH, Reg::r0, kFrameNsBits)});
+    }
+    code.add({load(Size::k8, Reg::r1, kState, offsetof(LiveState, date_ns)), add(Reg::r0, Reg::r1)});
+}
+
 void write_stamp(Code& code, const FrameRows& rows, const LiveStamp& stamp) {
     const int at = static_cast<int>(stamp.payload_at);
-    code.add({call(BPF_FUNC_ktime_get_ns),
-              load(Size::k8, Reg::r1, kState, offsetof(LiveState, realtime_offset_ns)), add(Reg::r0, Reg::r1),
-              alu(BPF_DIV, Reg::r0, 1'000), move(Reg::r1, Reg::r0), alu(BPF_DIV, Reg::r1, 1'000'000),
+    find_time(code, stamp);
+    // seconds in r1, microseconds in r0, and the 32 bits that a number has in r2
+    code.add({alu(BPF_DIV, Reg::r0, 1'000), move(Reg::r1, Reg::r0), alu(BPF_DIV, Reg::r1, 1'000'000),
               alu(BPF_MOD, Reg::r0, 1'000'000)});
-    // this frame is counted already; its number has 32 bits
-    code.add({load(Size::k8, Reg::r2, kState, offsetof(LiveState, frames)), add(Reg::r2, -1),
-              alu(BPF_LSH, Reg::r2, 32), alu(BPF_RSH, Reg::r2, 32)});
+    code.add({alu(BPF_LSH, Reg::r2, 32), alu(BPF_RSH, Reg::r2, 32)});
     if (stamp.summed) write_checksum(code, rows, stamp);
-    code.add(
-        store(Size::k4, kPacket, at, static_cast<std::int32_t>(htobe32(static_cast<std::uint32_t>(kMagic)))));
+    code.add(store(Size::k4, kPacket, at, static_cast<std::int32_t>(htobe32(kStampMagic))));
     int behind = at + 4;
     for (const Reg number : {Reg::r2, Reg::r1, Reg::r0}) {
         code.add({to_network(number, 32), store(Size::k4, kPacket, behind, number)});

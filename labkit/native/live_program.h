@@ -14,15 +14,20 @@ namespace labkit {
 // What the program keeps from one frame to the next, as the only value of an array map. It runs on one CPU at
 // a time, so that plain additions do.
 struct LiveState {
-    std::uint64_t frames = 0;             // made so far
-    std::uint64_t next_row = 0;           // byte at which the next frame's row begins
-    std::int64_t realtime_offset_ns = 0;  // CLOCK_REALTIME less CLOCK_MONOTONIC
+    std::uint64_t frames = 0;    // made so far
+    std::uint64_t next_row = 0;  // byte at which the next frame's row begins
+    std::int64_t date_ns = 0;  // CLOCK_REALTIME of frame 0's due time; or what it is ahead of CLOCK_MONOTONIC
+    std::uint64_t frame_ns = 0;  // between due times, with kFrameNsBits binary places
 };
 
-// Where each frame takes its running number and time: pktgen's header at the start of the UDP payload.
+// Runs of 78 hours fit in what is left of 64 bits, and a frame's rounding does not add up to a microsecond.
+constexpr int kFrameNsBits = 16;
+
+// Where and when each frame takes its stamp: pktgen's header at the start of the UDP payload (`stamp.h`).
 struct LiveStamp {
     std::uint32_t payload_at;  // the UDP checksum lies two bytes before it
-    bool summed;               // the column of the rows holds the sum of all that the checksum covers besides
+    bool summed;               // the rows' column holds the sum of all that the checksum covers besides
+    bool due;                  // the time at which a frame is due, else that at which it is made
 };
 
 // Redirects every frame to `ifindex` and counts it in `state_fd`'s value, an object of LiveState. Where the
