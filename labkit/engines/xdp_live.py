@@ -15,9 +15,12 @@ from labkit.errors import WorkloadError
 from labkit.records import Frames
 
 INSTEAD: Final = "take engine 'af_xdp', 'gso' or 'sendmmsg'"
+NEEDS_ROOT: Final = (
+    "live frames need CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN in the machine's own user namespace, which a "
+    f"private one does not give; run it as root, or {INSTEAD}"
+)
 REASONS: Final = {
-    errno.EPERM: "live frames need CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN in the machine's own user namespace, "
-    f"which root has and a private rig of an ordinary user does not; run it as root, or {INSTEAD}",
+    errno.EPERM: NEEDS_ROOT,
     errno.EINVAL: f"this kernel sends no live frames, they came with Linux 5.18; {INSTEAD}",
     errno.ENOSYS: f"this kernel has no bpf(2); {INSTEAD}",
 }
@@ -39,8 +42,8 @@ class XdpLive(NativeEngine):
         super().check(frames, config)
         if frames.shortest_bytes != frames.longest_bytes:
             raise WorkloadError(
-                f"{self.name}: frames of {frames.shortest_bytes} to {frames.longest_bytes} bytes; live frames "
-                "are all of one length, take engine 'af_xdp' for others"
+                f"{self.name}: frames of {frames.shortest_bytes} to {frames.longest_bytes} bytes; live "
+                "frames are all of one length, take engine 'af_xdp' for others"
             )
 
     def run(

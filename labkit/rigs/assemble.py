@@ -116,6 +116,7 @@ def _counts(measured: Measured, rule: PeerRule) -> Counts:
         device_dropped=device.get("tx_dropped"),
         peer_received=_peer_received(measured, rule, queue_dropped, softnet),
         peer_dropped=queue_dropped if rule.counters else None,
+        attempted=report.attempted,
     )
 
 
@@ -227,6 +228,11 @@ def _path(*, asked_bypass: bool, granted: bool) -> str:
     return "qdisc path (this kernel refused the bypass)" if asked_bypass else "qdisc path"
 
 
+def _attempted(report: EngineReport) -> dict[str, Any]:
+    """Of an engine that cannot know what was sent: what it handed over."""
+    return {} if report.attempted is None else {"handed_over": report.attempted}
+
+
 def _super_packets(asked: Asked, report: EngineReport, counts: Counts) -> dict[str, Any]:
     """Of gso: how many there were, what the device's packets are, and that frames leave in bursts."""
     if report.super_packets is None:
@@ -270,6 +276,7 @@ def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerR
         "device_counter": f"{measured.device} {measured.device_counter}",
         "peer_counter": " + ".join(f"{measured.peer_device} {name}" for name in rule.counters) or None,
         **_super_packets(asked, report, counts),
+        **_attempted(report),
         "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),
         "ended_by": report.ended_by,
         "fatal_errno": report.fatal_errno,
