@@ -50,6 +50,7 @@ def test_pure_parts_hold_every_claim(programs: Path) -> None:
     assert code == 0, said
     assert said.count("ok ") == cases_in(
         "frame_table_cases.cpp",
+        "live_cases.cpp",
         "loop_cases.cpp",
         "microcost_cases.cpp",
         "pacing_cases.cpp",
