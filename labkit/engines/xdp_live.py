@@ -34,7 +34,7 @@ class XdpLive(NativeEngine):
     """
 
     name = "xdp_live"
-    default_batch = 8192
+    default_batch = 4096
     max_batch = 16384
 
     def check(self, frames: Frames, config: EngineConfig) -> None:
