@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "frame_table.h"
+#include "histogram.h"
 #include "progress.h"
 #include "stop_flag.h"
 
@@ -26,6 +27,7 @@ struct TxConfig {
     std::optional<double> rate_pps;           // none: as fast as possible
     std::optional<int> cpu;                   // none: wherever the scheduler puts it
     bool qdisc_bypass = false;
+    bool stamp = false;   // pktgen's header in every frame's payload, as it leaves
     RingGeometry ring{};  // of tx_ring alone
 };
 
@@ -44,6 +46,9 @@ struct TxReport {
     std::int64_t involuntary_switches = 0;
     bool qdisc_bypass = false;  // in effect
     std::optional<int> fatal_errno;
+    bool paced = false;
+    Histogram gaps;                  // paced: times between the starts of successive calls
+    std::uint32_t burst_frames = 0;  // paced: most frames that left together
     EndedBy ended_by = EndedBy::kError;
 };
 
@@ -67,8 +72,7 @@ TxReport tx_ring(const FrameTable& table, const TxConfig& config, const StopFlag
 // UDP frames as segments of super-packets, a batch each: frame after frame of the table, each a batch long.
 TxReport tx_gso(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
 // As live frames of an XDP program, a batch a bpf() call. `sent` are those that the program redirected: what
-// the device did with them, no call tells. `stamp`: with pktgen's header in every frame's payload.
-TxReport tx_xdp(const FrameTable& table, const TxConfig& config, bool stamp, const StopFlag& stop,
-                Progress& progress);
+// the device did with them, no call tells.
+TxReport tx_xdp(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
 
 }  // namespace labkit
