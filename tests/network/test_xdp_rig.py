@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from labkit.errors import CapabilityMissingError
 from labkit.experiment.trial import run_trial
+from labkit.linux.ethtool import Ethtool
 from labkit.records import Workload
+from labkit.rigs.device import DeviceRig
 from labkit.rigs.veth import VethRig
 from labkit.traffic.flows import udp_flow
+from tests.network.nic_host import RX, TX, add_veth, in_private_host
 
 as_root = pytest.mark.skipif(
     os.geteuid() != 0 or os.environ.get("LABKIT_USERNS") == "1",
@@ -86,3 +92,16 @@ def test_private_user_namespace_is_refused_with_what_to_take_instead(
         for check in (True, False):
             with pytest.raises(CapabilityMissingError, match=r"run it as root, or take engine 'af_xdp'"):
                 rig.run(WORKLOAD, count=1, check=check)
+
+
+@in_private_host
+def test_interface_of_the_machine_sends_them_and_its_port_counts(tmp_path: Path) -> None:
+    add_veth()
+    with DeviceRig(TX, port=RX, state=tmp_path) as rig, contextlib.closing(Ethtool()) as ethtool:
+        nothing = rig.run(WORKLOAD, count=1000)
+        ethtool.set_features(socket.if_nametoindex(RX), {"gro": True})
+        trial = rig.run(WORKLOAD, count=1000)
+    assert (nothing.device_sent, nothing.reconciled) == (0, False)
+    assert "nothing-sent" in nothing.marks
+    assert trial.environment["handed_over"] == trial.device_sent == trial.peer_received == 1000
+    assert trial.reconciled is True
