@@ -33,6 +33,7 @@ class XdpLive(NativeEngine):
     """
 
     name = "xdp_live"
+    # a call cannot be stopped: 0.6 ms into an XDP program, 2 ms into a stack. It costs 15 us of its own
     default_batch = 4096
     max_batch = 16384
 
