@@ -144,6 +144,9 @@ def gso(table: FrameTable, config: TxConfig, stop: StopFlag, progress: Progress)
 def af_xdp(table: FrameTable, config: TxConfig, stop: StopFlag, progress: Progress) -> TxReport:
     """Send them through an AF_XDP socket, a batch a wake-up."""
 
+def xdp_live(table: FrameTable, config: TxConfig, stop: StopFlag, progress: Progress) -> TxReport:
+    """Send them as live frames of an XDP program, a batch a bpf() call."""
+
 OPERATIONS_PER_TURN: int = 8
 
 class Microcost:

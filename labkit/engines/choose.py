@@ -8,6 +8,7 @@ from labkit.engines.gso import Gso
 from labkit.engines.send import Send
 from labkit.engines.sendmmsg import Sendmmsg
 from labkit.engines.tx_ring import TxRing
+from labkit.engines.xdp_live import XdpLive
 from labkit.errors import WorkloadError
 
 
@@ -19,7 +20,7 @@ def choose(name: str) -> Engine:
     WorkloadError
         No engine has this name; the message lists those that have one.
     """
-    engines: tuple[Engine, ...] = (Send(), Sendmmsg(), TxRing(), Gso(), AfXdp())
+    engines: tuple[Engine, ...] = (Send(), Sendmmsg(), TxRing(), Gso(), AfXdp(), XdpLive())
     for engine in engines:
         if engine.name == name:
             return engine

@@ -96,6 +96,7 @@ void bind_engines(nb::module_& m) {
     bind_engine(m, "tx_ring", &tx_ring, "Send them through a mapped ring, a batch a kick.");
     bind_engine(m, "gso", &tx_gso, "Send the table's UDP frames over and over, a batch a super-packet.");
     bind_engine(m, "af_xdp", &tx_xsk, "Send them through an AF_XDP socket, a batch a wake-up.");
+    bind_engine(m, "xdp_live", &tx_xdp, "Send them as live frames of an XDP program, a batch a bpf() call.");
 }
 
 }  // namespace labkit

@@ -1,9 +1,13 @@
 set(LABKIT_CORE_SOURCES
     affinity.cpp
+    bpf.cpp
     clock.cpp
+    frame_rows.cpp
     frame_table.cpp
+    live_program.cpp
     microcosts.cpp
     pacing.cpp
+    parked_program.cpp
     sim_nic.cpp
     socket.cpp
     stamp.cpp
@@ -12,6 +16,7 @@ set(LABKIT_CORE_SOURCES
     tx_ring.cpp
     tx_send.cpp
     tx_sendmmsg.cpp
+    tx_xdp.cpp
     tx_xsk.cpp
     xsk_socket.cpp)
 set(LABKIT_BINDING_SOURCES

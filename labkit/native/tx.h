@@ -71,6 +71,9 @@ constexpr std::uint32_t kMaxBatch = 1024;
 // beyond).
 constexpr std::uint32_t kMaxSegments = 128;
 
+// The most live frames a bpf() call is asked for, 2 ms into an XDP program: the stop flag waits for a call.
+constexpr std::uint32_t kMaxLiveFrames = 16384;
+
 // All send the table's frames in order, over and over, until count, duration, stop or a fatal error.
 // Throw std::system_error (socket) and std::invalid_argument (config); what fails later is reported.
 TxReport tx_send(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
@@ -82,5 +85,8 @@ TxReport tx_ring(const FrameTable& table, const TxConfig& config, const StopFlag
 TxReport tx_gso(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
 // Through the rings of an AF_XDP socket, past the queueing discipline, a batch a wake-up.
 TxReport tx_xsk(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
+// As live frames of an XDP program, a batch a bpf() call. `sent` are those that the program redirected: what
+// the device did with them, no call tells.
+TxReport tx_xdp(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
 
 }  // namespace labkit

@@ -183,10 +183,9 @@ class TxLoop {
 };
 
 // Pins the thread, runs the loop on the real clock, and adds what it cost.
-template <class Sender>
-TxReport run_pinned(const PacketSocket& socket, Sender& sender, const FrameTable& table,
-                    const TxConfig& config, const StopFlag& stop, Progress& progress,
-                    Stamper* stamper = nullptr) {
+template <class Socket, class Sender>
+TxReport run_pinned(const Socket& socket, Sender& sender, const FrameTable& table, const TxConfig& config,
+                    const StopFlag& stop, Progress& progress, Stamper* stamper = nullptr) {
     const CpuPin pin(config.cpu);
     const TimerSlack slack(config.rate_pps && *config.rate_pps < kEvenPps);
     TxReport report;

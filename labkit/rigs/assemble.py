@@ -116,6 +116,7 @@ def _counts(measured: Measured, rule: PeerRule) -> Counts:
         device_dropped=device.get("tx_dropped"),
         peer_received=_peer_received(measured, rule, queue_dropped, softnet),
         peer_dropped=queue_dropped if rule.counters else None,
+        attempted=report.attempted,
     )
 
 
@@ -223,6 +224,11 @@ def _buffers(report: EngineReport) -> dict[str, Any]:
     return {"buffers": "zero copy" if report.zero_copy else "copied by the kernel"}
 
 
+def _attempted(report: EngineReport) -> dict[str, Any]:
+    """Of an engine that cannot know what was sent: what it handed over."""
+    return {} if report.attempted is None else {"handed_over": report.attempted}
+
+
 def _super_packets(asked: Asked, report: EngineReport, counts: Counts) -> dict[str, Any]:
     """Of gso: how many there were, what the device's packets are, and that frames leave in bursts."""
     if report.super_packets is None:
@@ -268,6 +274,7 @@ def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerR
         **_super_packets(asked, report, counts),
         **pacing(asked.rate_pps, report, counts),
         **_buffers(report),
+        **_attempted(report),
         "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),
         "ended_by": report.ended_by,
         "fatal_errno": report.fatal_errno,

@@ -10,10 +10,11 @@ from labkit.agent.launch import start_agent
 from labkit.agent.protocol import Opened
 from labkit.drivers.facts import DriverFacts
 from labkit.drivers.virtual import VETH as VETH_FACTS
-from labkit.errors import SettingRefusedError, WorkloadError
+from labkit.engines.xdp_live import NEEDS_ROOT
+from labkit.errors import CapabilityMissingError, SettingRefusedError, WorkloadError
 from labkit.factors import Scalar, Settings, typed
 from labkit.linux.links import QDISC_KINDS
-from labkit.records import Frames
+from labkit.records import Frames, Workload
 from labkit.rigs import catalog
 from labkit.rigs.agent_rig import AgentRig
 from labkit.rigs.peer_counter import PeerRule, peer_rule
@@ -87,6 +88,28 @@ class VethRig(AgentRig):
     def _checked(self, settings: Settings) -> dict[str, Scalar]:
         """`settings` without names that nobody knows, settings a veth never has, and values out of range."""
         return {name: _value(name, value) for name, value in settings.items()}
+
+    def check(self, workload: Workload) -> None:
+        """Raise what is known to be wrong before anything is sent, as `AgentRig.check` does.
+
+        A veth takes frames of an XDP program only while its peer has a NAPI (kernel: veth_xdp_xmit), and says
+        so to nobody.
+        """
+        super().check(workload)
+        if workload.engine != "xdp_live":
+            return
+        if self._privilege == "userns":
+            raise CapabilityMissingError(f"veth: {NEEDS_ROOT}")
+        sink = workload.sink or self._sink
+        if sink == "ifb":
+            raise CapabilityMissingError(
+                "veth: an ifb device takes no frames of an XDP program; take another sink, or engine 'af_xdp'"
+            )
+        if sink != "xdp_drop" and not self._accepted.get("gro"):
+            raise CapabilityMissingError(
+                "veth: engine 'xdp_live' would send nothing, for the peer has no NAPI; turn on setting gro, "
+                "take sink 'xdp_drop', or see what the device counts (check=False, --unchecked)"
+            )
 
     def preview(self, settings: Settings) -> str:
         """What applying `settings` would do; nothing changes."""
