@@ -29,6 +29,7 @@ struct TxConfig {
     bool qdisc_bypass = false;
     bool stamp = false;   // pktgen's header in every frame's payload, as it leaves
     RingGeometry ring{};  // of tx_ring alone
+    bool even = true;     // slow frames leave one by one (kEvenPps); those of a super-packet cannot
 };
 
 enum class EndedBy { kCount, kDuration, kStop, kError };
