@@ -40,6 +40,7 @@ struct TxConfig {
     std::uint32_t queue = 0;  // of af_xdp alone
     RingGeometry ring{};      // of tx_ring alone
     XskGeometry xsk{};        // of af_xdp alone
+    bool even = true;         // slow frames leave one by one (kEvenPps); those of a super-packet cannot
 };
 
 enum class EndedBy { kCount, kDuration, kStop, kError };

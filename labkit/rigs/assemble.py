@@ -236,7 +236,7 @@ def _super_packets(asked: Asked, report: EngineReport, counts: Counts) -> dict[s
     return {
         "super_packets": report.super_packets,
         "device_packets_are": "frames" if counts.engine_sent == report.sent else "super-packets",
-        "burst_frames": asked.batch,
+        "burst_frames": report.burst_frames or asked.batch,
     }
 
 
