@@ -2,6 +2,7 @@
 Native fast path of labkit: frame tables, send loops and the simulated NIC.
 """
 
+from collections.abc import Sequence
 import enum
 
 
@@ -26,6 +27,17 @@ class Progress:
 
     def store(self, sent: int, refused: int) -> None:
         """Called by the engine once a batch."""
+
+    def pace(self, start_ns: int, frame_ns: float) -> None:
+        """Called by a paced engine before its first frame."""
+
+    @property
+    def start_ns(self) -> int:
+        """When frame 0 is due; 0 unless an engine is paced."""
+
+    @property
+    def frame_ns(self) -> float:
+        """Time from one due frame to the next."""
 
     @property
     def sent(self) -> int:
@@ -585,3 +597,89 @@ def simulate(config: SimConfig) -> SimReport:
 
 def histogram_floor(bucket: int) -> int:
     """Smallest value of a histogram's bucket."""
+
+class RxReport:
+    """What one socket of a receiving sink saw."""
+
+    @property
+    def received(self) -> int: ...
+
+    @property
+    def foreign(self) -> int: ...
+
+    @property
+    def corrupted(self) -> int: ...
+
+    @property
+    def distinct(self) -> int: ...
+
+    @property
+    def duplicates(self) -> int: ...
+
+    @property
+    def reordered(self) -> int: ...
+
+    @property
+    def beyond_window(self) -> int: ...
+
+    @property
+    def kernel_dropped(self) -> int: ...
+
+    @property
+    def latency_most_ns(self) -> int: ...
+
+    @property
+    def cpu_ns(self) -> int: ...
+
+    @property
+    def drained(self) -> bool: ...
+
+    @property
+    def latency_ns(self) -> list[tuple[int, int]]:
+        """Smallest value of each bucket that was hit, and how often."""
+
+class RxRing:
+    """A receive ring in TPACKET_V3 on one interface."""
+
+    def __init__(self, table: FrameTable, sender: Progress, *, ifindex: int, addresses: bool, content: bool, numbered: bool, first_number: int, burst_frames: int | None, promiscuous: bool, block_bytes: int, blocks: int, retire_ms: int) -> None:
+        """Open it; frames are kept from now on."""
+
+    def share(self, group: int | None) -> int:
+        """
+        Join a group of sockets, or begin one with None; its number comes back.
+        """
+
+    def run(self, stop: StopFlag, cpu: int | None) -> RxReport:
+        """
+        Receive on this thread until the stop flag, then what has arrived by then.
+        """
+
+    @property
+    def received(self) -> int:
+        """Frames of ours so far, readable from any thread."""
+
+class RxSocket:
+    """A packet socket that is read by recvmmsg()."""
+
+    def __init__(self, table: FrameTable, sender: Progress, *, ifindex: int, addresses: bool, content: bool, numbered: bool, first_number: int, burst_frames: int | None, promiscuous: bool, batch: int, buffer_bytes: int) -> None:
+        """Open it; frames are kept from now on."""
+
+    def share(self, group: int | None) -> int:
+        """
+        Join a group of sockets, or begin one with None; its number comes back.
+        """
+
+    def run(self, stop: StopFlag, cpu: int | None) -> RxReport:
+        """
+        Receive on this thread until the stop flag, then what has arrived by then.
+        """
+
+    @property
+    def received(self) -> int:
+        """Frames of ours so far, readable from any thread."""
+
+def numbers_itself(table: FrameTable) -> bool:
+    """Whether the frames carry pktgen's header with the numbers 0, 1, 2, ..."""
+
+def count_arrivals(table: FrameTable, frames: Sequence[bytes], *, addresses: bool, content: bool, numbered: bool, first_number: int = 0) -> RxReport:
+    """What a receiving sink reports of these frames, in this order."""

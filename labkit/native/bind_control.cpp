@@ -17,6 +17,10 @@ void bind_control(nb::module_& m) {
         .def(nb::init<>())
         .def("store", &Progress::store, nb::arg("sent"), nb::arg("refused"),
              "Called by the engine once a batch.")
+        .def("pace", &Progress::pace, nb::arg("start_ns"), nb::arg("frame_ns"),
+             "Called by a paced engine before its first frame.")
+        .def_prop_ro("start_ns", &Progress::start_ns, "When frame 0 is due; 0 unless an engine is paced.")
+        .def_prop_ro("frame_ns", &Progress::frame_ns, "Time from one due frame to the next.")
         .def_prop_ro("sent", &Progress::sent, "Frames sent since the run began.")
         .def_prop_ro("refused", &Progress::refused, "Frames refused since the run began.");
 }

@@ -18,6 +18,9 @@ class Pacer {
     // so that 10.5 a second for 10 s are 105 frames at any batch.
     std::uint32_t burst() const { return burst_; }
 
+    // Time from one frame to the next.
+    double frame_ns() const { return frame_ns_; }
+
     // When the next frame is due.
     std::int64_t due_ns() const { return start_ns_ + static_cast<std::int64_t>(due_after_ns_); }
 

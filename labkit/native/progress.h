@@ -16,9 +16,21 @@ class Progress {
     std::uint64_t sent() const { return sent_.load(std::memory_order_relaxed); }
     std::uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
+    // Called by a paced engine before its first frame: frame k is due k * frame_ns after start_ns.
+    void pace(std::int64_t start_ns, double frame_ns) {
+        frame_ns_.store(frame_ns, std::memory_order_relaxed);
+        start_ns_.store(start_ns, std::memory_order_release);
+    }
+    // CLOCK_MONOTONIC; 0 until a paced engine has begun.
+    std::int64_t start_ns() const { return start_ns_.load(std::memory_order_acquire); }
+    double frame_ns() const { return frame_ns_.load(std::memory_order_relaxed); }
+
   private:
     alignas(64) std::atomic<std::uint64_t> sent_{0};
     std::atomic<std::uint64_t> refused_{0};
+    // lines of their own: a receiver reads them while the engine writes its counts
+    alignas(64) std::atomic<std::int64_t> start_ns_{0};
+    std::atomic<double> frame_ns_{0};
 };
 
 }  // namespace labkit

@@ -4,6 +4,12 @@ set(LABKIT_CORE_SOURCES
     frame_table.cpp
     microcosts.cpp
     pacing.cpp
+    rx_arrivals.cpp
+    rx_capture.cpp
+    rx_frame.cpp
+    rx_known.cpp
+    rx_ring.cpp
+    rx_socket.cpp
     sim_nic.cpp
     socket.cpp
     super_packet.cpp
@@ -18,4 +24,5 @@ set(LABKIT_BINDING_SOURCES
     bind_errors.cpp
     bind_frame_table.cpp
     bind_microcosts.cpp
-    bind_sim.cpp)
+    bind_sim.cpp
+    bind_sinks.cpp)

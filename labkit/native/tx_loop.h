@@ -45,7 +45,10 @@ class TxLoop {
           progress_(progress),
           report_(report) {
         report_.start_ns = clock_.now_ns();
-        if (config.rate_pps) pacer_.emplace(*config.rate_pps, report_.start_ns, batch_);
+        if (config.rate_pps) {
+            pacer_.emplace(*config.rate_pps, report_.start_ns, batch_);
+            progress_.pace(report_.start_ns, pacer_->frame_ns());
+        }
         if (config.duration_ns)  // what no clock reaches is no deadline
             deadline_ns_ = report_.start_ns + std::min(*config.duration_ns, deadline_ns_ - report_.start_ns);
     }

@@ -1,0 +1,260 @@
+"""Sinks that take frames in: sockets at the receiving end, a thread each, and one report of all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol, TypeAlias
+
+import msgspec
+
+from labkit import _native
+from labkit.agent.protocol import Arrived, Run, SinkConfig
+from labkit.engines.base import explained
+from labkit.errors import WorkloadError
+from labkit.records import Frames
+from labkit.units import NS_PER_S
+
+RING_BYTES: Final = 16 << 20
+BLOCK_BYTES: Final = 256 << 10
+FEWEST_BLOCKS: Final = 2
+RETIRE_MS: Final = 10
+SOCKET_BATCH: Final = 64
+SOCKET_BUFFER_BYTES: Final = 32 << 20
+BURST_NS: Final = 1_000_000
+"""A paced sender lets frames of so much time leave together at most (native/pacing.cpp)."""
+
+UNALTERED: Final = frozenset({"send", "sendmmsg", "tx_ring", "af_xdp"})
+"""Engines that send the table's frames in order and byte by byte."""
+NUMBERING: Final = UNALTERED | {"xdp_live"}
+"""Engines that can number frames as they send them."""
+OTHER_FRAMES: Final = frozenset({"iperf3"})
+"""Engines whose frames are none of the table."""
+
+Socket: TypeAlias = "_native.RxRing | _native.RxSocket"
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where frames arrive.
+
+    Attributes
+    ----------
+    ifindex : int
+        Interface number in the network namespace of `inside`.
+    inside : callable
+        Gives a context manager within which this thread is in that namespace.
+    promiscuous : bool
+        Whether the device has to be told to take in frames to foreign addresses.
+    """
+
+    ifindex: int
+    inside: Callable[[], AbstractContextManager[None]]
+    promiscuous: bool
+
+
+class Sink(Protocol):
+    """A sink that is receiving."""
+
+    @property
+    def received(self) -> int:
+        """Frames of ours so far."""
+        ...
+
+    def finish(self) -> Arrived:
+        """Stop, take in what has arrived by now, and say what did."""
+        ...
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """What frames are held against, and what cannot be told of them and why."""
+
+    addresses: bool
+    content: bool
+    numbered: bool
+    burst_frames: int | None
+    latency_note: str | None
+
+
+def check_of(request: Run, table: _native.FrameTable) -> Check:
+    """What can be told of the frames that `request` sends, `table` after `table`."""
+    engine, config, alone = request.engine, request.config, request.workers == 1
+    stamped = config.stamp and engine in NUMBERING
+    # the table's own numbers serve as long as it is not sent twice
+    once = not config.stamp and config.count is not None and config.count <= len(table)
+    numbered = alone and (stamped or (once and engine in UNALTERED and _native.numbers_itself(table)))
+    note = None
+    if config.rate_pps is None:
+        note = "an unpaced sender has no due times, and at saturation delay is that of the queues it fills"
+    elif not alone:
+        note = "several senders have no due times in common"
+    elif not numbered:
+        note = "frames carry no running number; let the engine stamp them (stamp=True)"
+    burst_frames = None
+    if note is None and config.rate_pps is not None:
+        burst_frames = max(1, min(config.batch, int(BURST_NS * config.rate_pps / NS_PER_S)))
+    return Check(
+        addresses=engine not in OTHER_FRAMES,
+        content=engine in UNALTERED and (numbered or not config.stamp),
+        numbered=numbered,
+        burst_frames=burst_frames,
+        latency_note=note,
+    )
+
+
+@contextlib.contextmanager
+def receiving(
+    request: Run, frames: Frames, sender: _native.Progress, sender_cpus: Sequence[int], place: Place
+) -> Iterator[Sink]:
+    """Receive at `place` what `request` sends, from the first line of the body until `Sink.finish`.
+
+    Raises
+    ------
+    WorkloadError
+        A CPU that is not allowed here, or frames that cannot be numbered.
+    CapabilityMissingError
+        No CAP_NET_RAW there, or no memory for such a ring.
+    LabError
+        Any other reason why a socket could not be opened.
+    """
+    table = _native.FrameTable(frames.block, frames.offsets, frames.lengths)
+    check = check_of(request, table)
+    count = request.sink_config.sockets or 1
+    cpus = cpus_of(request.sink_config, sender_cpus, os.sched_getaffinity(0))
+    with place.inside(), explained(request.sink, place.ifindex, {errno.ENOMEM: no_memory(request)}):
+        sockets = [_opened(request, table, sender, check, place) for _ in range(count)]
+        if count > 1:
+            group = sockets[0].share(None)
+            for socket in sockets[1:]:
+                socket.share(group)
+    sink = _Sockets(sockets, [cpus[number % len(cpus)] for number in range(count)], check)
+    try:
+        sink.start()
+        yield sink
+    finally:
+        sink.stop()
+
+
+def cpus_of(config: SinkConfig, senders: Sequence[int], allowed: set[int]) -> list[int | None]:
+    """CPUs that sockets take in turn: the one asked for, else those that do not send; None is any.
+
+    Raises
+    ------
+    WorkloadError
+        The CPU asked for is not allowed here.
+    """
+    if config.cpu is None:
+        return [*sorted(allowed.difference(senders))] or [None]
+    if config.cpu not in allowed:
+        raise WorkloadError(
+            f"sink_cpu {config.cpu} is not allowed here; allowed: {', '.join(map(str, sorted(allowed)))}"
+        )
+    return [config.cpu]
+
+
+def no_memory(request: Run) -> str:
+    """What to do where the kernel has no memory for the rings."""
+    return f"no memory for {request.sink_config.sockets or 1} rings of {RING_BYTES >> 20} MiB; ask for fewer"
+
+
+def _opened(
+    request: Run, table: _native.FrameTable, sender: _native.Progress, check: Check, place: Place
+) -> Socket:
+    common: dict[str, Any] = {
+        "ifindex": place.ifindex,
+        "addresses": check.addresses,
+        "content": check.content,
+        "numbered": check.numbered,
+        "first_number": 0,
+        "burst_frames": check.burst_frames,
+        "promiscuous": place.promiscuous,
+    }
+    if request.sink == "socket":
+        return _native.RxSocket(table, sender, **common, batch=SOCKET_BATCH, buffer_bytes=SOCKET_BUFFER_BYTES)
+    config = request.sink_config
+    block_bytes = config.block_bytes or BLOCK_BYTES
+    return _native.RxRing(
+        table,
+        sender,
+        **common,
+        block_bytes=block_bytes,
+        blocks=config.blocks or max(FEWEST_BLOCKS, RING_BYTES // block_bytes),
+        retire_ms=config.retire_ms or RETIRE_MS,
+    )
+
+
+class _Sockets:
+    """Sockets that share what arrives, each read by a thread."""
+
+    def __init__(self, sockets: Sequence[Socket], cpus: Sequence[int | None], check: Check) -> None:
+        self._check = check
+        self._stop = _native.StopFlag()
+        self._threads = [_Reader(socket, cpu, self._stop) for socket, cpu in zip(sockets, cpus, strict=True)]
+
+    def start(self) -> None:
+        """Begin to read."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End every thread; harmless twice."""
+        self._stop.set()
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+
+    @property
+    def received(self) -> int:
+        """Frames of ours so far."""
+        return sum(thread.socket.received for thread in self._threads)
+
+    def finish(self) -> Arrived:
+        """Stop, take in what has arrived by now, and say what did."""
+        self.stop()
+        reports = [thread.result() for thread in self._threads]
+        latency: Counter[int] = Counter()
+        for report in reports:
+            latency.update(dict(report.latency_ns))
+        content, numbered = self._check.content or self._check.numbered, self._check.numbered
+        return Arrived(
+            received=sum(report.received for report in reports),
+            foreign=sum(report.foreign for report in reports),
+            corrupted=sum(report.corrupted for report in reports) if content else None,
+            distinct=sum(report.distinct for report in reports) if numbered else None,
+            duplicates=sum(report.duplicates for report in reports) if numbered else None,
+            reordered=sum(report.reordered for report in reports) if numbered else None,
+            beyond_window=sum(report.beyond_window for report in reports) if numbered else None,
+            kernel_dropped=sum(report.kernel_dropped for report in reports),
+            latency_ns=sorted(latency.items()),
+            latency_most_ns=max(report.latency_most_ns for report in reports) if latency else None,
+            latency_note=self._check.latency_note,
+            by_socket=[report.received for report in reports],
+            cpus=[thread.cpu for thread in self._threads],
+            cpu_ns=sum(report.cpu_ns for report in reports),
+            drained=all(report.drained for report in reports),
+        )
+
+
+class _Reader(threading.Thread):
+    def __init__(self, socket: Socket, cpu: int | None, stop: _native.StopFlag) -> None:
+        super().__init__(name="sink")
+        self.socket, self.cpu, self._stop_flag = socket, cpu, stop
+        self._report: _native.RxReport | None = None
+        self._failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._report = self.socket.run(self._stop_flag, self.cpu)
+        except BaseException as failure:  # noqa: BLE001 - carried to the main thread, raised there
+            self._failure = failure
+
+    def result(self) -> _native.RxReport:
+        if self._failure is not None:
+            raise self._failure
+        if self._report is None:
+            raise RuntimeError("a sink's thread ended without a report")
+        return self._report
