@@ -14,7 +14,8 @@ from typing import Any, Final, Protocol, TypeAlias
 import msgspec
 
 from labkit import _native
-from labkit.agent.protocol import Arrived, Run, SinkConfig
+from labkit.agent.protocol import Run
+from labkit.agent.sink_records import Arrived, SinkConfig
 from labkit.engines.base import explained
 from labkit.errors import WorkloadError
 from labkit.records import Frames

@@ -11,7 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from labkit.agent.client import AgentClient
-from labkit.agent.protocol import Measured, Opened, Run, SinkConfig
+from labkit.agent.protocol import Measured, Opened, Run
+from labkit.agent.sink_records import SinkConfig
 from labkit.audit.run import audit_summary
 from labkit.engines.base import EngineConfig
 from labkit.engines.choose import choose

@@ -16,6 +16,7 @@ from labkit.factors import Scalar
 from labkit.records import SCHEMA_VERSION, Mark, Privilege, Sample, Trial
 from labkit.rigs.arrived import sink_told
 from labkit.rigs.peer_counter import PeerRule
+from labkit.rigs.peer_counts import peer_counter, peer_dropped, peer_received
 from labkit.units import NS_PER_S, ns_per_packet, ns_to_seconds, rate_pps, seconds_to_ns
 
 BUSY_RATIO = 1.02
@@ -115,8 +116,8 @@ def _counts(measured: Measured, rule: PeerRule) -> Counts:
         qdisc_queued=after.qdisc_queued,
         device_sent=device_sent,
         device_dropped=device.get("tx_dropped"),
-        peer_received=_peer_received(measured, rule, queue_dropped, softnet),
-        peer_dropped=_peer_dropped(measured, rule, queue_dropped),
+        peer_received=peer_received(measured, rule, queue_dropped, softnet),
+        peer_dropped=peer_dropped(measured, rule, queue_dropped),
     )
 
 
@@ -130,39 +131,6 @@ def _handed_over(report: EngineReport, device_sent: int | None) -> int | None:
     if whole is None or device_sent is None or report.sent is None:
         return report.sent
     return whole if abs(device_sent - whole) < abs(device_sent - report.sent) else report.sent
-
-
-def _peer_received(
-    measured: Measured, rule: PeerRule, queue_dropped: int | None, softnet_dropped: int | None
-) -> int | None:
-    if measured.arrived is not None:
-        return measured.arrived.received
-    if not rule.counters:
-        return None
-    peer = counter_deltas(measured.before.peer, measured.after.peer)
-    total = 0
-    for name in rule.counters:
-        counted = peer.get(name)
-        if counted is None:
-            return None
-        total += counted
-    if "rx_dropped" in rule.counters:
-        # rx_dropped holds full queues' drops too; those never reached the peer's stack
-        total -= (queue_dropped or 0) + (softnet_dropped or 0)
-    return total
-
-
-def _peer_dropped(measured: Measured, rule: PeerRule, queue_dropped: int | None) -> int | None:
-    if measured.arrived is None:
-        return queue_dropped if rule.counters else None
-    kernel_dropped = measured.arrived.kernel_dropped
-    return None if kernel_dropped is None or queue_dropped is None else kernel_dropped + queue_dropped
-
-
-def _peer_counter(asked: Asked, measured: Measured, rule: PeerRule) -> str | None:
-    if measured.arrived is not None:
-        return f"{measured.peer_device} {asked.sink}"
-    return " + ".join(f"{measured.peer_device} {name}" for name in rule.counters) or None
 
 
 def _marks(asked: Asked, measured: Measured, counts: Counts, samples: tuple[Sample, ...]) -> list[Mark]:
@@ -284,7 +252,7 @@ def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerR
         "cpu": measured.cpu,
         **_workers(measured),
         "device_counter": f"{measured.device} {measured.device_counter}",
-        "peer_counter": _peer_counter(asked, measured, rule),
+        "peer_counter": peer_counter(asked.sink, measured, rule),
         **({} if measured.arrived is None else {"sink": sink_told(measured.arrived, report)}),
         **_super_packets(asked, report, counts),
         "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),
