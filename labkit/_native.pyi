@@ -29,15 +29,17 @@ class Progress:
         """Called by the engine once a batch."""
 
     def pace(self, start_ns: int, frame_ns: float) -> None:
-        """Called by a paced engine before its first frame."""
+        """Called once, before the first call of a paced run."""
 
     @property
-    def start_ns(self) -> int:
-        """When frame 0 is due; 0 unless an engine is paced."""
+    def start_ns(self) -> int | None:
+        """
+        CLOCK_MONOTONIC at which frame 0 of a paced run is due; None before and of other runs.
+        """
 
     @property
-    def frame_ns(self) -> float:
-        """Time from one due frame to the next."""
+    def frame_ns(self) -> float | None:
+        """Nanoseconds by which each frame is due later."""
 
     @property
     def sent(self) -> int:
@@ -116,6 +118,11 @@ def tx_ring(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: i
 
 def gso(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False) -> TxReport:
     """Send the table's UDP frames over and over, a batch a super-packet."""
+
+def xdp_live(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False, stamp: bool = False) -> TxReport:
+    """
+    Send the table's frames over and over as live frames of an XDP program, a batch a bpf() call.
+    """
 
 OPERATIONS_PER_TURN: int = 8
 
@@ -677,6 +684,19 @@ class RxSocket:
     @property
     def received(self) -> int:
         """Frames of ours so far, readable from any thread."""
+
+class XdpDrop:
+    """An XDP program that counts and drops what an interface receives."""
+
+    def __init__(self, ifindex: int) -> None:
+        """Attach it in this thread's network namespace."""
+
+    def detach(self) -> None:
+        """Take it off; the count stays."""
+
+    @property
+    def received(self) -> int:
+        """Frames so far."""
 
 def numbers_itself(table: FrameTable) -> bool:
     """Whether the frames carry pktgen's header with the numbers 0, 1, 2, ..."""

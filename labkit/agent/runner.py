@@ -55,7 +55,7 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
             workers = senders.reports()
             at_end, _ = host.read_links(request.sink)
             after, settled = _settled(host, request.sink)
-            arrived = None if sink is None else sink.finish()
+            arrived = None if sink is None else sink.finish(_moved(host, request, before, after))
     stolen_after = _stolen_ns(cpus)
     device, counter, peer = host.counter(request.sink)
     return Measured(
@@ -76,6 +76,12 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
         kernel_warnings=log.warnings(),
         arrived=arrived,
     )
+
+
+def _moved(host: Host, request: Run, before: Reading, after: Reading) -> int | None:
+    """What the device counted as sent in between."""
+    _, counter, _ = host.counter(request.sink)
+    return counter_deltas(before.device, after.device).get(counter)
 
 
 def _kept_carrier(before: LinkFacts, after: LinkFacts) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -37,6 +38,12 @@ NUMBERING: Final = UNALTERED | {"xdp_live"}
 OTHER_FRAMES: Final = frozenset({"iperf3"})
 """Engines whose frames are none of the table."""
 
+LATE_S, LATE_STEP_S = 0.05, 0.001
+NEEDS_ROOT: Final = (
+    "an XDP program needs CAP_BPF and CAP_NET_ADMIN in the machine's own user namespace, which a private one "
+    "does not give; run it as root, or take sink 'rx_ring' or 'socket'"
+)
+
 Socket: TypeAlias = "_native.RxRing | _native.RxSocket"
 
 
@@ -66,8 +73,8 @@ class Sink(Protocol):
         """Frames of ours so far."""
         ...
 
-    def finish(self) -> Arrived:
-        """Stop, take in what has arrived by now, and say what did."""
+    def finish(self, sent: int | None) -> Arrived:
+        """Stop, take in what has arrived by now, and say what did; `sent` is what should, where it is known."""
         ...
 
 
@@ -122,6 +129,10 @@ def receiving(
     LabError
         Any other reason why a socket could not be opened.
     """
+    if request.sink == "xdp_drop":
+        with _dropping(place) as sink:
+            yield sink
+        return
     table = _native.FrameTable(frames.block, frames.offsets, frames.lengths)
     check = check_of(request, table)
     count = request.sink_config.sockets or 1
@@ -132,12 +143,12 @@ def receiving(
             group = sockets[0].share(None)
             for socket in sockets[1:]:
                 socket.share(group)
-    sink = _Sockets(sockets, [cpus[number % len(cpus)] for number in range(count)], check)
+    reading = _Sockets(sockets, [cpus[number % len(cpus)] for number in range(count)], check)
     try:
-        sink.start()
-        yield sink
+        reading.start()
+        yield reading
     finally:
-        sink.stop()
+        reading.stop()
 
 
 def cpus_of(config: SinkConfig, senders: Sequence[int], allowed: set[int]) -> list[int | None]:
@@ -188,6 +199,57 @@ def _opened(
     )
 
 
+@contextlib.contextmanager
+def _dropping(place: Place) -> Iterator[Sink]:
+    """Count and drop frames before the kernel makes packets of them."""
+    with place.inside(), explained("xdp_drop", place.ifindex, {errno.EPERM: NEEDS_ROOT}):
+        program = _native.XdpDrop(place.ifindex)
+    try:
+        yield _Dropped(program)
+    finally:
+        program.detach()
+
+
+def _await(sink: Sink, sent: int | None) -> None:
+    """Give a busy receiving end, whose softirqs a thread may run, some time to get at what was sent."""
+    deadline_s = time.monotonic() + LATE_S
+    while sent is not None and sink.received < sent and time.monotonic() < deadline_s:
+        time.sleep(LATE_STEP_S)
+
+
+class _Dropped:
+    """A program that counts; whose frames it drops it cannot tell."""
+
+    def __init__(self, program: _native.XdpDrop) -> None:
+        self._program = program
+
+    @property
+    def received(self) -> int:
+        """Frames so far."""
+        return self._program.received
+
+    def finish(self, sent: int | None) -> Arrived:
+        """Say what arrived; the program stays until the end of `receiving`."""
+        _await(self, sent)
+        return Arrived(
+            received=self.received,
+            foreign=None,
+            corrupted=None,
+            distinct=None,
+            duplicates=None,
+            reordered=None,
+            beyond_window=None,
+            kernel_dropped=0,
+            latency_ns=[],
+            latency_most_ns=None,
+            latency_note="frames are counted and dropped, and nobody looks at the time",
+            by_socket=[],
+            cpus=[],
+            cpu_ns=None,
+            drained=True,
+        )
+
+
 class _Sockets:
     """Sockets that share what arrives, each read by a thread."""
 
@@ -213,8 +275,9 @@ class _Sockets:
         """Frames of ours so far."""
         return sum(thread.socket.received for thread in self._threads)
 
-    def finish(self) -> Arrived:
+    def finish(self, sent: int | None) -> Arrived:
         """Stop, take in what has arrived by now, and say what did."""
+        _await(self, sent)
         self.stop()
         reports = [thread.result() for thread in self._threads]
         latency: Counter[int] = Counter()

@@ -6,7 +6,10 @@ import msgspec
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """One run's counts by place; None where nothing counts."""
+    """One run's counts by place; None where nothing counts.
+
+    `attempted` is what an engine handed over that cannot know what was taken: its `engine_sent` is None.
+    """
 
     engine_sent: int | None
     engine_refused: int
@@ -17,6 +20,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     device_dropped: int | None
     peer_received: int | None
     peer_dropped: int | None
+    attempted: int | None = None
 
 
 def reconciled(counts: Counts) -> bool | None:
@@ -24,7 +28,7 @@ def reconciled(counts: Counts) -> bool | None:
 
     A refused packet may or may not have been counted below (ENOBUFS with bypass and no carrier also raises
     tx_dropped, a drop behind a partial return hides its errno), so the device's side has a range. Where the
-    engine cannot count, device and peer speak alone.
+    engine cannot count, device and peer speak alone, held against what it handed over where that is known.
     """
     if (
         counts.qdisc_dropped is None
@@ -36,10 +40,10 @@ def reconciled(counts: Counts) -> bool | None:
         return None
     if counts.qdisc_queued:
         return False  # still on their way, so the counters were read at different moments of their journey
+    below = counts.device_sent + counts.qdisc_dropped + counts.device_dropped
     arrived = counts.device_sent == counts.peer_received + counts.peer_dropped
     if counts.engine_sent is None:
-        return arrived
-    below = counts.device_sent + counts.qdisc_dropped + counts.device_dropped
+        return arrived and counts.attempted in (None, below)
     return (
         counts.engine_sent <= below <= counts.engine_sent + counts.engine_refused + counts.partial_returns
         and counts.device_sent <= counts.engine_sent
@@ -98,8 +102,7 @@ def _below_engine(counts: Counts, carrier: bool | None) -> list[str]:
     explained = (counts.qdisc_dropped or 0) + (counts.device_dropped or 0) + (counts.qdisc_queued or 0)
     # what was refused may show up as dropped below, so drops explain at most what the engine lacks
     if counts.engine_sent is None:
-        reasons.append("the engine cannot count what it sent: device and peer count alone")
-        return reasons
+        return reasons + _below_hand_over(counts, counts.device_sent, carrier)
     missing = counts.engine_sent - counts.device_sent
     if missing > explained:
         lost = missing - explained
@@ -108,6 +111,27 @@ def _below_engine(counts: Counts, carrier: bool | None) -> list[str]:
     elif missing < 0:
         reasons.append(f"device counted {-missing} more than the engine sent")
     return reasons
+
+
+def _below_hand_over(counts: Counts, device_sent: int, carrier: bool | None) -> list[str]:
+    """Of an engine whose calls say nothing about what the device took."""
+    if counts.attempted is None:
+        return ["the engine cannot count what it sent: device and peer count alone"]
+    lost = counts.attempted - device_sent - (counts.device_dropped or 0)
+    if lost < 0:
+        return [f"device counted {-lost} more than the engine handed over"]
+    if lost == 0:
+        return []
+    if carrier is False:
+        cause = "no carrier: the peer was down"
+    elif device_sent == 0:
+        cause = (
+            "a veth sends XDP frames only while its peer has a NAPI: turn on setting gro, or take sink "
+            "'xdp_drop'; other drivers may send none at all"
+        )
+    else:
+        cause = "a device without room drops XDP frames, and not every driver counts them"
+    return [f"{lost} handed over by the engine never counted at the device ({cause})"]
 
 
 def _at_peer(counts: Counts, peer_note: str | None) -> list[str]:

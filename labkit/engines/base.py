@@ -215,15 +215,15 @@ def explained(engine: str, ifindex: int, reasons: Mapping[int, str] | None = Non
         yield
     except ValueError as error:
         raise WorkloadError(f"{engine}: {error}") from error
-    except PermissionError as error:
-        raise CapabilityMissingError(
-            f"{engine}: a packet socket needs CAP_NET_RAW in its network namespace; "
-            "use rig 'veth', which makes a namespace of its own",
-            errno=error.errno,
-        ) from error
     except OSError as error:
         if reasons and error.errno is not None and error.errno in reasons:
             raise CapabilityMissingError(f"{engine}: {reasons[error.errno]}", errno=error.errno) from error
+        if isinstance(error, PermissionError):
+            raise CapabilityMissingError(
+                f"{engine}: a packet socket needs CAP_NET_RAW in its network namespace; "
+                "use rig 'veth', which makes a namespace of its own",
+                errno=error.errno,
+            ) from error
         raise LabError(
             f"{engine}: no packet socket on interface number {ifindex}; is it still there?", errno=error.errno
         ) from error

@@ -7,6 +7,7 @@ from labkit.engines.gso import Gso
 from labkit.engines.send import Send
 from labkit.engines.sendmmsg import Sendmmsg
 from labkit.engines.tx_ring import TxRing
+from labkit.engines.xdp_live import XdpLive
 from labkit.errors import WorkloadError
 
 
@@ -18,7 +19,7 @@ def choose(name: str) -> Engine:
     WorkloadError
         No engine has this name; the message lists those that have one.
     """
-    engines: tuple[Engine, ...] = (Send(), Sendmmsg(), TxRing(), Gso())
+    engines: tuple[Engine, ...] = (Send(), Sendmmsg(), TxRing(), Gso(), XdpLive())
     for engine in engines:
         if engine.name == name:
             return engine

@@ -1,3 +1,5 @@
+#include <nanobind/stl/optional.h>
+
 #include "bind_all.h"
 #include "clock.h"
 #include "progress.h"
@@ -18,9 +20,10 @@ void bind_control(nb::module_& m) {
         .def("store", &Progress::store, nb::arg("sent"), nb::arg("refused"),
              "Called by the engine once a batch.")
         .def("pace", &Progress::pace, nb::arg("start_ns"), nb::arg("frame_ns"),
-             "Called by a paced engine before its first frame.")
-        .def_prop_ro("start_ns", &Progress::start_ns, "When frame 0 is due; 0 unless an engine is paced.")
-        .def_prop_ro("frame_ns", &Progress::frame_ns, "Time from one due frame to the next.")
+             "Called once, before the first call of a paced run.")
+        .def_prop_ro("start_ns", &Progress::start_ns,
+                     "CLOCK_MONOTONIC at which frame 0 of a paced run is due; None before and of other runs.")
+        .def_prop_ro("frame_ns", &Progress::frame_ns, "Nanoseconds by which each frame is due later.")
         .def_prop_ro("sent", &Progress::sent, "Frames sent since the run began.")
         .def_prop_ro("refused", &Progress::refused, "Frames refused since the run began.");
 }

@@ -6,6 +6,7 @@
 #include "rx_loop.h"
 #include "rx_ring.h"
 #include "rx_socket.h"
+#include "rx_xdp.h"
 
 namespace nb = nanobind;
 
@@ -92,6 +93,13 @@ void bind_socket(nb::module_& m) {
     bind_methods(receiver);
 }
 
+void bind_xdp(nb::module_& m) {
+    nb::class_<XdpDrop>(m, "XdpDrop", "An XDP program that counts and drops what an interface receives.")
+        .def(nb::init<int>(), nb::arg("ifindex"), "Attach it in this thread's network namespace.")
+        .def("detach", &XdpDrop::detach, "Take it off; the count stays.")
+        .def_prop_ro("received", &XdpDrop::counted, "Frames so far.");
+}
+
 // What needs no socket; the counting alone is for tests that hold it against its twin.
 void bind_counting(nb::module_& m) {
     m.def("numbers_itself", &numbers_itself, nb::arg("table"),
@@ -121,6 +129,7 @@ void bind_sinks(nb::module_& m) {
     bind_report(m);
     bind_ring(m);
     bind_socket(m);
+    bind_xdp(m);
     bind_counting(m);
 }
 

@@ -19,6 +19,8 @@ std::int64_t read_ns(clockid_t clock) {
 
 std::int64_t monotonic_ns() { return read_ns(CLOCK_MONOTONIC); }
 
+std::int64_t realtime_ns() { return read_ns(CLOCK_REALTIME); }
+
 std::int64_t thread_cpu_ns() { return read_ns(CLOCK_THREAD_CPUTIME_ID); }
 
 std::int64_t involuntary_switches() {

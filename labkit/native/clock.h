@@ -8,6 +8,9 @@ namespace labkit {
 // CLOCK_MONOTONIC in nanoseconds.
 std::int64_t monotonic_ns();
 
+// CLOCK_REALTIME in nanoseconds since 1970.
+std::int64_t realtime_ns();
+
 // CPU time of the calling thread in nanoseconds (CLOCK_THREAD_CPUTIME_ID).
 std::int64_t thread_cpu_ns();
 

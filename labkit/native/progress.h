@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 namespace labkit {
 
@@ -13,23 +14,26 @@ class Progress {
         sent_.store(sent, std::memory_order_relaxed);
         refused_.store(refused, std::memory_order_relaxed);
     }
-    std::uint64_t sent() const { return sent_.load(std::memory_order_relaxed); }
-    std::uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
-
-    // Called by a paced engine before its first frame: frame k is due k * frame_ns after start_ns.
+    // Called once, before the first call of a paced run: frame k is due at start_ns + k * frame_ns.
     void pace(std::int64_t start_ns, double frame_ns) {
         frame_ns_.store(frame_ns, std::memory_order_relaxed);
         start_ns_.store(start_ns, std::memory_order_release);
     }
-    // CLOCK_MONOTONIC; 0 until a paced engine has begun.
-    std::int64_t start_ns() const { return start_ns_.load(std::memory_order_acquire); }
-    double frame_ns() const { return frame_ns_.load(std::memory_order_relaxed); }
+    // CLOCK_MONOTONIC; none: not begun, or not paced.
+    std::optional<std::int64_t> start_ns() const {
+        const std::int64_t ns = start_ns_.load(std::memory_order_acquire);
+        return ns != 0 ? std::optional(ns) : std::nullopt;
+    }
+    std::optional<double> frame_ns() const {
+        return start_ns() ? std::optional(frame_ns_.load(std::memory_order_relaxed)) : std::nullopt;
+    }
+    std::uint64_t sent() const { return sent_.load(std::memory_order_relaxed); }
+    std::uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
   private:
     alignas(64) std::atomic<std::uint64_t> sent_{0};
     std::atomic<std::uint64_t> refused_{0};
-    // lines of their own: a receiver reads them while the engine writes its counts
-    alignas(64) std::atomic<std::int64_t> start_ns_{0};
+    std::atomic<std::int64_t> start_ns_{0};
     std::atomic<double> frame_ns_{0};
 };
 

@@ -66,7 +66,7 @@ class Arrivals {
     std::vector<std::uint8_t> tagged_;  // a frame with its tag back in its place
     RxReport report_;
     std::int64_t arrival_ns_ = 0;
-    std::int64_t start_ns_ = 0;
+    std::optional<std::int64_t> start_ns_;
     double frame_ns_ = 0;
 };
 

@@ -21,8 +21,9 @@ Arrivals::Arrivals(const FrameTable& table, const RxConfig& config, const Progre
 
 void Arrivals::batch(std::int64_t now_ns) {
     arrival_ns_ = now_ns;
+    if (!burst_frames_) return;
     start_ns_ = sender_.start_ns();
-    frame_ns_ = sender_.frame_ns();
+    frame_ns_ = sender_.frame_ns().value_or(0);
 }
 
 void Arrivals::frame(const ArrivedFrame& frame) {
@@ -39,12 +40,13 @@ void Arrivals::frame(const ArrivedFrame& frame) {
     report_.corrupted += judged.verdict == Verdict::kCorrupted ? 1 : 0;
     if (judged.place < 0) return;
     tracker_.add(judged.place);
-    if (burst_frames_ && start_ns_ != 0) time(judged.place);
+    if (start_ns_) time(judged.place);
 }
 
 void Arrivals::time(std::int64_t place) {
     const std::int64_t first = place - place % *burst_frames_;
-    const std::int64_t due_ns = start_ns_ + static_cast<std::int64_t>(static_cast<double>(first) * frame_ns_);
+    const std::int64_t due_ns =
+        *start_ns_ + static_cast<std::int64_t>(static_cast<double>(first) * frame_ns_);
     const auto latency_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, arrival_ns_ - due_ns));
     report_.latency_ns.add(latency_ns);
     report_.latency_most_ns = std::max(report_.latency_most_ns, latency_ns);

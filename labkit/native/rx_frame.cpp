@@ -32,7 +32,7 @@ std::uint16_t own_order_sum(const std::uint8_t* at, std::size_t bytes, std::uint
 std::optional<UdpPlace> checked(const UdpPlace& place, const std::uint8_t* bytes, std::size_t end) {
     if (place.udp_at + kUdpHeaderBytes > end) return std::nullopt;
     UdpPlace found = place;
-    found.udp_bytes = word_at(bytes + place.udp_at + 4);
+    found.udp_bytes = word(bytes + place.udp_at + 4);
     if (found.udp_bytes < kUdpHeaderBytes || place.udp_at + found.udp_bytes > end) return std::nullopt;
     return found;
 }
@@ -41,15 +41,15 @@ std::optional<UdpPlace> checked(const UdpPlace& place, const std::uint8_t* bytes
 
 std::optional<UdpPlace> udp_place(const std::uint8_t* bytes, std::size_t frame_bytes) {
     std::size_t type_at = kTypeAt;
-    while (type_at + kTagBytes + 2 <= frame_bytes && is_tag(word_at(bytes + type_at))) type_at += kTagBytes;
+    while (type_at + kTagBytes + 2 <= frame_bytes && is_tag(word(bytes + type_at))) type_at += kTagBytes;
     const std::size_t ip_at = type_at + 2;
     if (ip_at + kUdpHeaderBytes > frame_bytes) return std::nullopt;
-    const std::uint16_t type = word_at(bytes + type_at);
+    const std::uint16_t type = word(bytes + type_at);
     const std::uint8_t* const ip = bytes + ip_at;
     if (type == ETH_P_IP && ip_at + 20 <= frame_bytes) {
         const std::size_t header = std::size_t{4} * (ip[0] & 0x0f);
         if (ip[0] >> 4 != 4 || header < 20 || ip[9] != IPPROTO_UDP) return std::nullopt;
-        if ((word_at(ip + 6) & kFragment) != 0) return std::nullopt;
+        if ((word(ip + 6) & kFragment) != 0) return std::nullopt;
         return checked({ip_at, ip_at + header, 0, false}, bytes, frame_bytes);
     }
     if (type == ETH_P_IPV6 && ip_at + kIpv6Bytes <= frame_bytes) {
@@ -60,7 +60,7 @@ std::optional<UdpPlace> udp_place(const std::uint8_t* bytes, std::size_t frame_b
 }
 
 bool udp_checksum_holds(const std::uint8_t* bytes, const UdpPlace& place) {
-    if (word_at(bytes + place.udp_at + kUdpChecksumAt) == 0) return !place.ipv6;
+    if (word(bytes + place.udp_at + kUdpChecksumAt) == 0) return !place.ipv6;
     // the pseudo header: addresses, protocol and length (RFC 768, RFC 8200 8.1)
     const std::size_t addresses = place.ipv6 ? 32 : 8;
     const std::size_t addresses_at = place.ip_at + (place.ipv6 ? 8 : 12);

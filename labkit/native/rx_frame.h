@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "stamp.h"
+#include "wire_words.h"
+
 namespace labkit {
 
 struct ArrivedFrame {
@@ -15,10 +18,6 @@ struct ArrivedFrame {
     std::optional<std::uint32_t> tag;  // type and value, one behind the other
     bool outgoing = false;             // sent by this end itself
 };
-
-// Magic, sequence, seconds, microseconds: struct pktgen_hdr of net/core/pktgen.c, big-endian.
-constexpr std::uint32_t kPktgenMagic = 0xbe9be955;
-constexpr std::size_t kPktgenBytes = 16;
 
 constexpr std::size_t kAddressBytes = 12;
 constexpr std::size_t kUdpHeaderBytes = 8;
@@ -31,14 +30,11 @@ struct UdpPlace {
     bool ipv6 = false;
 
     std::size_t payload_at() const { return udp_at + kUdpHeaderBytes; }
-    bool has_pktgen_header() const { return udp_bytes >= kUdpHeaderBytes + kPktgenBytes; }
+    bool holds_stamp() const { return udp_bytes >= kUdpHeaderBytes + kStampBytes; }
 };
 
-inline std::uint16_t word_at(const std::uint8_t* at) {
-    return static_cast<std::uint16_t>(at[0] << 8 | at[1]);
-}
-inline std::uint32_t long_at(const std::uint8_t* at) {
-    return std::uint32_t{word_at(at)} << 16 | word_at(at + 2);
+inline std::uint32_t long_word(const std::uint8_t* at) {
+    return std::uint32_t{word(at)} << 16 | word(at + 2);
 }
 
 // UDP over IPv4 or IPv6 without extension headers, behind any tags; nothing for a fragment or for other

@@ -25,9 +25,9 @@ bool numbers_itself(const FrameTable& table) {
     for (std::size_t i = 0; i < table.size(); ++i) {
         const iovec frame = table.frame(i);
         const auto place = udp_place(bytes_of(frame), frame.iov_len);
-        if (!place || !place->has_pktgen_header()) return false;
+        if (!place || !place->holds_stamp()) return false;
         const std::uint8_t* const header = bytes_of(frame) + place->payload_at();
-        if (long_at(header) != kPktgenMagic || long_at(header + 4) != i) return false;
+        if (long_word(header) != kStampMagic || long_word(header + 4) != i) return false;
     }
     return true;
 }
@@ -39,11 +39,12 @@ KnownFrames::KnownFrames(const FrameTable& table, const RxCheck& check) : table_
         if (frame.iov_len >= sizeof(Head))
             std::memcpy(heads_.emplace_back().data(), frame.iov_base, sizeof(Head));
         const auto place = check.numbered ? udp_place(bytes_of(frame), frame.iov_len) : std::nullopt;
-        if (check.numbered && !(place && place->has_pktgen_header())) {
+        if (check.numbered && !(place && place->holds_stamp())) {
             throw std::invalid_argument("frame " + std::to_string(i) +
                                         " has no room for pktgen's header in a UDP payload, so that nobody "
                                         "can tell what was lost");
         }
+        sums_hold_ = sums_hold_ && (!place || udp_checksum_holds(bytes_of(frame), *place));
         if (check.numbered || !check.content) continue;
         by_hash_.emplace(hash(bytes_of(frame), frame.iov_len), static_cast<std::uint32_t>(i));
         if (frame.iov_len < ETH_ZLEN) padded_lengths_.push_back(frame.iov_len);
@@ -76,14 +77,14 @@ bool KnownFrames::is_ours(const std::uint8_t* bytes) {
 Judged KnownFrames::numbered(const SentBytes& frame, const SequenceTracker& tracker) const {
     if (frame.captured_bytes < frame.frame_bytes) return {Verdict::kCorrupted};
     const auto place = udp_place(frame.bytes, frame.frame_bytes);
-    if (!place || !place->has_pktgen_header()) return {Verdict::kCorrupted};
+    if (!place || !place->holds_stamp()) return {Verdict::kCorrupted};
     const std::uint8_t* const header = frame.bytes + place->payload_at();
-    if (long_at(header) != kPktgenMagic) return {Verdict::kCorrupted};
-    const std::int64_t number = tracker.place(long_at(header + 4));
+    if (long_word(header) != kStampMagic) return {Verdict::kCorrupted};
+    const std::int64_t number = tracker.place(long_word(header + 4));
     if (number < 0) return {Verdict::kCorrupted};
     const auto index = static_cast<std::size_t>(number) % table_.size();
     if (check_.content && !is_frame_of(index, frame, *place)) return {Verdict::kCorrupted};
-    if (!udp_checksum_holds(frame.bytes, *place)) return {Verdict::kCorrupted};
+    if (sums_hold_ && !udp_checksum_holds(frame.bytes, *place)) return {Verdict::kCorrupted};
     return {Verdict::kGood, number};
 }
 
@@ -92,7 +93,7 @@ bool KnownFrames::is_frame_of(std::size_t index, const SentBytes& frame, const U
     const iovec sent = table_.frame(index);
     const std::uint8_t* const wanted = bytes_of(sent);
     const std::size_t sum_at = place.udp_at + kUdpChecksumAt;
-    const std::size_t rest_at = place.payload_at() + kPktgenBytes;
+    const std::size_t rest_at = place.payload_at() + kStampBytes;
     // the header's place was read from the frame itself: it need not lie within the table's
     if (!same_length(frame.frame_bytes, index) || rest_at > sent.iov_len) return false;
     return std::memcmp(frame.bytes, wanted, sum_at) == 0 &&

@@ -58,6 +58,7 @@ class KnownFrames {
 
     const FrameTable& table_;
     const RxCheck check_;
+    bool sums_hold_ = true;    // the table's UDP checksums; what was wrong from the first stays wrong
     std::vector<Head> heads_;  // sorted
     std::size_t last_head_ = 0;
     std::unordered_map<std::uint64_t, std::uint32_t> by_hash_;

@@ -1,28 +1,36 @@
 set(LABKIT_CORE_SOURCES
     affinity.cpp
+    bpf.cpp
     clock.cpp
+    frame_rows.cpp
     frame_table.cpp
+    live_program.cpp
     microcosts.cpp
     pacing.cpp
+    parked_program.cpp
     rx_arrivals.cpp
     rx_capture.cpp
     rx_frame.cpp
     rx_known.cpp
     rx_ring.cpp
     rx_socket.cpp
+    rx_xdp.cpp
     sim_nic.cpp
     socket.cpp
+    stamp.cpp
     super_packet.cpp
     tx_gso.cpp
     tx_ring.cpp
     tx_send.cpp
-    tx_sendmmsg.cpp)
+    tx_sendmmsg.cpp
+    tx_xdp.cpp)
 set(LABKIT_BINDING_SOURCES
     module.cpp
     bind_control.cpp
     bind_engines.cpp
     bind_errors.cpp
     bind_frame_table.cpp
+    bind_live.cpp
     bind_microcosts.cpp
     bind_sim.cpp
     bind_sinks.cpp)

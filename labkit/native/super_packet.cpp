@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "wire_words.h"
+
 namespace labkit {
 namespace {
 
@@ -20,20 +22,6 @@ constexpr std::size_t kMostIpBytes = 65535;
 constexpr std::uint8_t kNeedsChecksum = 1;
 constexpr std::uint8_t kGsoNone = 0;
 constexpr std::uint8_t kGsoUdpL4 = 5;
-
-std::uint16_t word(const std::uint8_t* at) { return static_cast<std::uint16_t>(at[0] << 8 | at[1]); }
-
-void set_word(std::uint8_t* at, std::size_t value) {
-    at[0] = static_cast<std::uint8_t>(value >> 8);
-    at[1] = static_cast<std::uint8_t>(value);
-}
-
-// The ones' complement sum of `bytes` bytes, an even number, on top of `sum` (RFC 1071).
-std::uint32_t folded_sum(const std::uint8_t* at, std::size_t bytes, std::uint32_t sum) {
-    for (std::size_t i = 0; i < bytes; i += 2) sum += word(at + i);
-    while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
-    return sum;
-}
 
 [[noreturn]] void refuse(std::size_t index, const char* why) {
     throw std::invalid_argument("frame " + std::to_string(index) + ": " + why +

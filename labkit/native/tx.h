@@ -54,6 +54,9 @@ constexpr std::uint32_t kMaxBatch = 1024;
 // beyond).
 constexpr std::uint32_t kMaxSegments = 128;
 
+// The most live frames a bpf() call is asked for, 2 ms into an XDP program: the stop flag waits for a call.
+constexpr std::uint32_t kMaxLiveFrames = 16384;
+
 // All send the table's frames in order, over and over, until count, duration, stop or a fatal error.
 // Throw std::system_error (socket) and std::invalid_argument (config); what fails later is reported.
 TxReport tx_send(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
@@ -63,5 +66,9 @@ TxReport tx_sendmmsg(const FrameTable& table, const TxConfig& config, const Stop
 TxReport tx_ring(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
 // UDP frames as segments of super-packets, a batch each: frame after frame of the table, each a batch long.
 TxReport tx_gso(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
+// As live frames of an XDP program, a batch a bpf() call. `sent` are those that the program redirected: what
+// the device did with them, no call tells. `stamp`: with pktgen's header in every frame's payload.
+TxReport tx_xdp(const FrameTable& table, const TxConfig& config, bool stamp, const StopFlag& stop,
+                Progress& progress);
 
 }  // namespace labkit

@@ -154,9 +154,9 @@ class TxLoop {
 };
 
 // Pins the thread, runs the loop on the real clock, and adds what it cost.
-template <class Sender>
-TxReport run_pinned(const PacketSocket& socket, Sender& sender, const FrameTable& table,
-                    const TxConfig& config, const StopFlag& stop, Progress& progress) {
+template <class Socket, class Sender>
+TxReport run_pinned(const Socket& socket, Sender& sender, const FrameTable& table, const TxConfig& config,
+                    const StopFlag& stop, Progress& progress) {
     const CpuPin pin(config.cpu);
     TxReport report;
     report.qdisc_bypass = socket.qdisc_bypass();

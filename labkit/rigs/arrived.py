@@ -34,9 +34,10 @@ def sink_told(arrived: Arrived, report: EngineReport) -> dict[str, Any]:
 
 def lost(arrived: Arrived, report: EngineReport) -> int | None:
     """Running numbers that were sent and never came uncorrupted; None where frames carry none."""
-    if arrived.distinct is None or report.sent is None:
+    handed_over = report.attempted if report.sent is None else report.sent
+    if arrived.distinct is None or handed_over is None:
         return None
-    return max(0, report.sent - arrived.distinct)
+    return max(0, handed_over - arrived.distinct)
 
 
 def latency_of(arrived: Arrived, report: EngineReport) -> tuple[dict[str, int] | None, str | None]:

@@ -118,6 +118,7 @@ def _counts(measured: Measured, rule: PeerRule) -> Counts:
         device_dropped=device.get("tx_dropped"),
         peer_received=peer_received(measured, rule, queue_dropped, softnet),
         peer_dropped=peer_dropped(measured, rule, queue_dropped),
+        attempted=report.attempted,
     )
 
 
@@ -211,6 +212,11 @@ def _path(*, asked_bypass: bool, granted: bool) -> str:
     return "qdisc path (this kernel refused the bypass)" if asked_bypass else "qdisc path"
 
 
+def _attempted(report: EngineReport) -> dict[str, Any]:
+    """Of an engine that cannot know what was sent: what it handed over."""
+    return {} if report.attempted is None else {"handed_over": report.attempted}
+
+
 def _super_packets(asked: Asked, report: EngineReport, counts: Counts) -> dict[str, Any]:
     """Of gso: how many there were, what the device's packets are, and that frames leave in bursts."""
     if report.super_packets is None:
@@ -255,6 +261,7 @@ def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerR
         "peer_counter": peer_counter(asked.sink, measured, rule),
         **({} if measured.arrived is None else {"sink": sink_told(measured.arrived, report)}),
         **_super_packets(asked, report, counts),
+        **_attempted(report),
         "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),
         "ended_by": report.ended_by,
         "fatal_errno": report.fatal_errno,

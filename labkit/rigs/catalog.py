@@ -24,7 +24,7 @@ from labkit.simnic.settings import setting_rules
 SIM_PREFIX: Final = "sim:"
 
 RING_ENGINES: Final = ("tx_ring", "af_xdp")
-REAL_ENGINES: Final = ("send", "sendmmsg", "tx_ring", "gso")
+REAL_ENGINES: Final = ("send", "sendmmsg", "tx_ring", "gso", "xdp_live")
 
 VETH: Final = RigInfo(
     name="veth",

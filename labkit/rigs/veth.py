@@ -8,12 +8,14 @@ from typing import Final
 from labkit.agent.client import AgentClient
 from labkit.agent.launch import start_agent
 from labkit.agent.protocol import Opened
+from labkit.agent.sinks import NEEDS_ROOT as NO_PROGRAM
 from labkit.drivers.facts import DriverFacts
 from labkit.drivers.virtual import VETH as VETH_FACTS
-from labkit.errors import SettingRefusedError, WorkloadError
+from labkit.engines.xdp_live import NEEDS_ROOT
+from labkit.errors import CapabilityMissingError, SettingRefusedError, WorkloadError
 from labkit.factors import Scalar, Settings, typed
 from labkit.linux.links import QDISC_KINDS
-from labkit.records import Frames
+from labkit.records import Frames, Workload
 from labkit.rigs import catalog
 from labkit.rigs.agent_rig import AgentRig
 from labkit.rigs.peer_counter import PeerRule, peer_rule
@@ -48,8 +50,9 @@ class VethRig(AgentRig):
     peer_carrier : bool
         False takes the receiving end down: what does each engine say then?
     sink : str
-        Where frames end unless the workload says otherwise: ``stack`` (the peer's IP stack drops them) or
-        ``ifb`` (a device that counts and drops; no peer).
+        Where frames end unless the workload says otherwise: ``stack`` (the peer's IP stack drops them),
+        ``ifb`` (a device that counts and drops; no peer), or at the peer in ``rx_ring`` or ``socket``, which
+        look at each, or in ``xdp_drop``, which counts them.
 
     Raises
     ------
@@ -87,6 +90,30 @@ class VethRig(AgentRig):
     def _checked(self, settings: Settings) -> dict[str, Scalar]:
         """`settings` without names that nobody knows, settings a veth never has, and values out of range."""
         return {name: _value(name, value) for name, value in settings.items()}
+
+    def check(self, workload: Workload) -> None:
+        """Raise what is known to be wrong before anything is sent, as `AgentRig.check` does.
+
+        A veth takes frames of an XDP program only while its peer has a NAPI (kernel: veth_xdp_xmit), and says
+        so to nobody.
+        """
+        super().check(workload)
+        if (workload.sink or self._sink) == "xdp_drop" and self._privilege == "userns":
+            raise CapabilityMissingError(f"veth: sink 'xdp_drop': {NO_PROGRAM}")
+        if workload.engine != "xdp_live":
+            return
+        if self._privilege == "userns":
+            raise CapabilityMissingError(f"veth: {NEEDS_ROOT}")
+        sink = workload.sink or self._sink
+        if sink == "ifb":
+            raise CapabilityMissingError(
+                "veth: an ifb device takes no frames of an XDP program; take another sink, or engine 'af_xdp'"
+            )
+        if sink != "xdp_drop" and not self._accepted.get("gro"):
+            raise CapabilityMissingError(
+                "veth: engine 'xdp_live' would send nothing, for the peer has no NAPI; turn on setting gro, "
+                "take sink 'xdp_drop', or see what the device counts (check=False, --unchecked)"
+            )
 
     def preview(self, settings: Settings) -> str:
         """What applying `settings` would do; nothing changes."""

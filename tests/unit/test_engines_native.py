@@ -67,6 +67,13 @@ def test_progress_shows_what_was_stored() -> None:
     assert (progress.sent, progress.refused) == (2**40, 3)
 
 
+def test_progress_says_when_frames_of_a_paced_run_are_due() -> None:
+    progress = _native.Progress()
+    assert (progress.start_ns, progress.frame_ns) == (None, None)
+    progress.pace(5_000, 2.5)
+    assert (progress.start_ns, progress.frame_ns) == (5_000, 2.5)
+
+
 def test_committed_stub_says_what_the_module_offers(tmp_path: Path) -> None:
     fresh = tmp_path / "_native.pyi"
     command = [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "labkit._native", "-o", str(fresh)]

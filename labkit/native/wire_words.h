@@ -1,0 +1,33 @@
+// Numbers as they stand on the wire, high byte first, and the ones' complement sum over them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace labkit {
+
+inline std::uint16_t word(const std::uint8_t* at) { return static_cast<std::uint16_t>(at[0] << 8 | at[1]); }
+
+inline void set_word(std::uint8_t* at, std::size_t value) {
+    at[0] = static_cast<std::uint8_t>(value >> 8);
+    at[1] = static_cast<std::uint8_t>(value);
+}
+
+inline void set_long_word(std::uint8_t* at, std::uint32_t value) {
+    set_word(at, value >> 16);
+    set_word(at + 2, value & 0xffff);
+}
+
+// The 16 bits that a sum of words comes to once its carries are added back in (RFC 1071).
+inline std::uint32_t folded(std::uint32_t sum) {
+    while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+    return sum;
+}
+
+// The ones' complement sum of `bytes` bytes, an even number, on top of `sum`.
+inline std::uint32_t folded_sum(const std::uint8_t* at, std::size_t bytes, std::uint32_t sum) {
+    for (std::size_t i = 0; i < bytes; i += 2) sum += word(at + i);
+    return folded(sum);
+}
+
+}  // namespace labkit
