@@ -74,7 +74,7 @@ class Sink(Protocol):
         ...
 
     def finish(self, sent: int | None) -> Arrived:
-        """Stop, take in what has arrived by now, and say what did; `sent` is what should, where it is known."""
+        """Stop, take in what has arrived by now, and say what did; `sent` is what the device counted."""
         ...
 
 
