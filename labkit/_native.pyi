@@ -103,20 +103,27 @@ class TxReport:
     def fatal_errno(self) -> int | None: ...
 
     @property
+    def gaps(self) -> list[tuple[int, int]] | None:
+        """Of a paced run: smallest nanoseconds of a bucket, and its calls."""
+
+    @property
+    def burst_frames(self) -> int | None: ...
+
+    @property
     def ended_by(self) -> str: ...
 
-def send(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False) -> TxReport:
+def send(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False, stamp: bool = False) -> TxReport:
     """Send the table's frames over and over, one send() a frame."""
 
-def sendmmsg(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False) -> TxReport:
+def sendmmsg(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False, stamp: bool = False) -> TxReport:
     """Send the table's frames over and over, a batch a sendmmsg()."""
 
-def tx_ring(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False, ring_slots: int, slot_bytes: int, block_bytes: int) -> TxReport:
+def tx_ring(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False, stamp: bool = False, ring_slots: int, slot_bytes: int, block_bytes: int) -> TxReport:
     """
     Send the table's frames over and over through a mapped ring, a batch a kick.
     """
 
-def gso(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False) -> TxReport:
+def gso(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False, stamp: bool = False) -> TxReport:
     """Send the table's UDP frames over and over, a batch a super-packet."""
 
 def xdp_live(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False, stamp: bool = False) -> TxReport:

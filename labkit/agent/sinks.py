@@ -18,9 +18,9 @@ from labkit import _native
 from labkit.agent.protocol import Run
 from labkit.agent.sink_records import Arrived, SinkConfig
 from labkit.engines.base import explained
+from labkit.engines.pacing import Pacer
 from labkit.errors import WorkloadError
 from labkit.records import Frames
-from labkit.units import NS_PER_S
 
 RING_BYTES: Final = 16 << 20
 BLOCK_BYTES: Final = 256 << 10
@@ -28,12 +28,10 @@ FEWEST_BLOCKS: Final = 2
 RETIRE_MS: Final = 10
 SOCKET_BATCH: Final = 64
 SOCKET_BUFFER_BYTES: Final = 32 << 20
-BURST_NS: Final = 1_000_000
-"""A paced sender lets frames of so much time leave together at most (native/pacing.cpp)."""
 
 UNALTERED: Final = frozenset({"send", "sendmmsg", "tx_ring", "af_xdp"})
 """Engines that send the table's frames in order and byte by byte."""
-NUMBERING: Final = UNALTERED | {"xdp_live"}
+NUMBERING: Final = UNALTERED | {"gso", "xdp_live"}
 """Engines that can number frames as they send them."""
 OTHER_FRAMES: Final = frozenset({"iperf3"})
 """Engines whose frames are none of the table."""
@@ -104,7 +102,7 @@ def check_of(request: Run, table: _native.FrameTable) -> Check:
         note = "frames carry no running number; let the engine stamp them (stamp=True)"
     burst_frames = None
     if note is None and config.rate_pps is not None:
-        burst_frames = max(1, min(config.batch, int(BURST_NS * config.rate_pps / NS_PER_S)))
+        burst_frames = Pacer(config.rate_pps, 0, config.batch).burst
     return Check(
         addresses=engine not in OTHER_FRAMES,
         content=engine in UNALTERED and (numbered or not config.stamp),

@@ -11,6 +11,7 @@ from typing import Final, Literal, Protocol, TypeAlias
 import msgspec
 
 from labkit._native import Progress, StopFlag
+from labkit.engines.priority import check_priority
 from labkit.errors import CapabilityMissingError, LabError, WorkloadError
 from labkit.records import Frames
 
@@ -39,7 +40,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     duration_ns : int or None
         Length of the run; with `count`, whichever ends first. One of both is needed.
     rate_pps : float or None
-        Asked rate; None sends as fast as possible. Paced batches hold a millisecond of the rate at most.
+        Asked rate; None sends as fast as possible. Below 50 000 a second frames leave one by one, above it in
+        batches of a millisecond of the rate at most.
     cpu : int or None
         CPU that the calling thread is pinned to during the run.
     qdisc_bypass : bool
@@ -190,6 +192,7 @@ def check(engine: str, max_batch: int, frames: Frames, config: EngineConfig) -> 
         )
     if not 1 <= config.ifindex <= MAX_C_INT:
         raise WorkloadError(f"{engine}: interface number {config.ifindex}: the kernel counts from 1")
+    check_priority(engine, config.realtime_priority)
     if config.cpu is not None and not 0 <= config.cpu <= MAX_C_INT:
         raise WorkloadError(f"{engine}: CPU {config.cpu}: CPUs are numbered from 0")
 

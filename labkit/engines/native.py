@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from labkit import _native
 from labkit.engines.base import EndedBy, EngineConfig, EngineReport, check, explained
+from labkit.engines.priority import real_time
 from labkit.errors import errno_name
 from labkit.records import Frames
 
@@ -49,7 +50,7 @@ def run_native(
 ) -> EngineReport:
     """Send with the GIL released, and report; `reasons` as `explained` takes them."""
     table = _native.FrameTable(frames.block, frames.offsets, frames.lengths)
-    with explained(name, config.ifindex, reasons):
+    with real_time(name, config.realtime_priority), explained(name, config.ifindex, reasons):
         report = loop(
             table,
             stop,
@@ -61,6 +62,7 @@ def run_native(
             rate_pps=config.rate_pps,
             cpu=config.cpu,
             qdisc_bypass=config.qdisc_bypass,
+            stamp=config.stamp,
         )
     return _record(report)
 
@@ -81,4 +83,6 @@ def _record(report: _native.TxReport) -> EngineReport:
         qdisc_bypass=report.qdisc_bypass,
         fatal_errno=None if fatal is None else errno_name(fatal),
         ended_by=typing.cast(EndedBy, report.ended_by),
+        gaps=report.gaps,
+        burst_frames=report.burst_frames,
     )

@@ -11,7 +11,6 @@ import resource
 import socket
 import struct
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -19,23 +18,15 @@ from typing import Final
 import msgspec
 
 from labkit._native import Progress, StopFlag
-from labkit.engines.base import (
-    FATAL_ERRNOS,
-    MAX_BATCH,
-    EndedBy,
-    Engine,
-    EngineConfig,
-    EngineReport,
-    check,
-    explained,
-)
-from labkit.engines.pacing import Pacer, wait_until
-from labkit.engines.reference_calls import SOL_PACKET, Call, Caller, send_call, sendmmsg_call
+from labkit.engines.base import MAX_BATCH, Engine, EngineConfig, EngineReport, check, explained
+from labkit.engines.pacing import exact_timers, is_even
+from labkit.engines.priority import real_time
+from labkit.engines.reference_calls import SOL_PACKET, Caller, send_call, sendmmsg_call
 from labkit.engines.reference_gso import gso_call
+from labkit.engines.reference_loop import Loop
 from labkit.engines.reference_ring import ring_call
 from labkit.engines.ring_geometry import no_memory, ring_geometry
 from labkit.engines.super_packets import MAX_SEGMENTS, check_gso, no_super_packet, usual_segments
-from labkit.errors import errno_name
 from labkit.records import Frames
 
 # linux/socket.h, linux/if_packet.h, asm-generic/socket.h: not in Python's socket module
@@ -43,81 +34,6 @@ PACKET_QDISC_BYPASS: Final = 20
 SO_SNDBUFFORCE: Final = 32
 SEND_BUFFER_BYTES: Final = 4 << 20
 SEND_TIMEOUT_US: Final = 4_000
-
-
-class _Loop:
-    """One run: where it is in the table and what happened so far."""
-
-    def __init__(self, frames: Frames, config: EngineConfig, call: Call, *, whole: bool) -> None:
-        self._frames = [frames.frame(index) for index in range(len(frames))]
-        self._config = config
-        self._call = call
-        self._whole = whole
-        self.taking_calls = 0
-        self.sent = self.refused = self.partial_returns = self.calls = 0
-        self.by_errno: Counter[str] = Counter()
-        self.fatal_errno: str | None = None
-        self.start_ns = self.end_ns = time.monotonic_ns()
-
-    def run(self, stop: StopFlag, progress: Progress) -> EndedBy:
-        pacer = Pacer(self._config.rate_pps, self.start_ns, self._config.batch)
-        duration_ns = self._config.duration_ns
-        deadline_ns = None if duration_ns is None else self.start_ns + duration_ns
-        ended = self._until_ended(pacer, deadline_ns, stop, progress)
-        if self._config.rate_pps is not None and ended != "error":
-            # the last frame takes its slot like every other: 10 frames at 10 a second last a second
-            if ended == "count":
-                wait_until(pacer.due_ns if deadline_ns is None else min(pacer.due_ns, deadline_ns), stop)
-            self.end_ns = time.monotonic_ns()
-        return ended
-
-    def _until_ended(
-        self, pacer: Pacer, deadline_ns: int | None, stop: StopFlag, progress: Progress
-    ) -> EndedBy:
-        while self._left(MAX_BATCH) > 0:
-            due_ns = pacer.due_ns
-            wait_until(due_ns if deadline_ns is None else min(due_ns, deadline_ns), stop)
-            if stop.is_set():
-                return "stop"
-            if deadline_ns is not None and max(due_ns, time.monotonic_ns()) >= deadline_ns:
-                return "duration"
-            done = self._attempt(self._left(pacer.burst))
-            self.end_ns = time.monotonic_ns()
-            if self.fatal_errno is not None:
-                return "error"
-            pacer.took(done, self.end_ns)
-            progress.store(self.sent, self.refused)
-        return "count"
-
-    def _left(self, most: int) -> int:
-        count = self._config.count
-        return most if count is None else min(most, count - self.sent - self.refused)
-
-    def _attempt(self, asked: int) -> int:
-        """One call from the next unsent frame; returns how many frames are done with, sent or refused."""
-        first = self.sent + self.refused
-        batch = [self._frames[index % len(self._frames)] for index in range(first, first + asked)]
-        self.calls += 1
-        try:
-            taken = self._call(batch)
-        except OSError as error:
-            if self._whole and error.errno == errno_names.EINVAL:
-                raise  # every frame has been looked at: the kernel means the offload itself
-            return self._refuse(error.errno or 0, asked if self._whole else 1)
-        self.taking_calls += 1
-        self.sent += taken
-        self.partial_returns += taken < asked
-        return taken
-
-    def _refuse(self, number: int, frames: int) -> int:
-        if number in {errno_names.EINTR, errno_names.EAGAIN}:
-            return 0
-        if number in FATAL_ERRNOS:
-            self.fatal_errno = errno_name(number)
-            return 0
-        self.refused += frames
-        self.by_errno[errno_name(number)] += frames
-        return frames
 
 
 class _Kind(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,14 +69,16 @@ class _Twin:
         self.check(frames, config)
         kind = self._kind
         with (
+            real_time(self.name, config.realtime_priority),
             explained(self.name, config.ifindex, kind.reasons(frames, config)),
             _opened(config.ifindex) as sock,
             _pinned(config.cpu),
+            exact_timers(wanted=is_even(config.rate_pps)),
             kind.caller(sock, frames, config) as call,
         ):
             bypass = config.qdisc_bypass and _bypassed(sock)
             switches, cpu_ns = _involuntary_switches(), time.thread_time_ns()
-            loop = _Loop(frames, config, call, whole=kind.whole)
+            loop = Loop(frames, config, call, whole=kind.whole)
             ended_by = loop.run(stop, progress)
             progress.store(loop.sent, loop.refused)
             return EngineReport(
@@ -177,6 +95,8 @@ class _Twin:
                 qdisc_bypass=bypass,
                 fatal_errno=loop.fatal_errno,
                 ended_by=ended_by,
+                gaps=loop.gaps,
+                burst_frames=loop.burst_frames,
             )
 
 

@@ -38,9 +38,10 @@ class _Template(msgspec.Struct, frozen=True):
         ip_headers = len(self.headers) - IP_AT - (IPV6_BYTES if self.ipv6 else 0)
         return (MOST_IP_BYTES - ip_headers) // len(self.payload)
 
-    def super_packet(self, segments: int) -> bytes:
+    def super_packet(self, payloads: list[bytes]) -> bytes:
         """The offload header, headers whose lengths span all segments, and the payloads."""
-        head, payload = bytearray(self.headers), self.payload * segments
+        segments = len(payloads)
+        head, payload = bytearray(self.headers), b"".join(payloads)
         udp_bytes = UDP_BYTES + len(payload)
         if self.ipv6:
             struct.pack_into("!H", head, IP_AT + 4, udp_bytes)
@@ -58,7 +59,7 @@ class _Template(msgspec.Struct, frozen=True):
 
 @contextmanager
 def gso_call(sock: socket.socket, frames: Frames, config: EngineConfig) -> Iterator[Call]:
-    """Super-packets of frame after frame of the flow."""
+    """Super-packets of one frame each, whose segments differ in payload alone."""
     templates = [_template(frames.frame(index), index) for index in range(len(frames))]
     for index, template in enumerate(templates):
         if template.most_segments() < config.batch:
@@ -67,20 +68,13 @@ def gso_call(sock: socket.socket, frames: Frames, config: EngineConfig) -> Itera
                 f"ask for batch {template.most_segments()} or less"
             )
     sock.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
-    limit, next_at = LengthLimit(sock, config.ifindex), 0
+    limit = LengthLimit(sock, config.ifindex)
 
     def call(asked: list[bytes]) -> int:
-        nonlocal next_at
-        template = templates[next_at % len(templates)]
-        try:
-            # the kernel holds no segment against the MTU, and the peer would drop it
-            limit.check(len(template.headers) + len(template.payload), 0)
-            sock.send(template.super_packet(len(asked)))
-        except (InterruptedError, BlockingIOError):
-            next_at -= 1  # nothing moved: the same frame again
-            raise
-        finally:
-            next_at += 1
+        template = _template(asked[0], 0)
+        # the kernel holds no segment against the MTU, and the peer would drop it
+        limit.check(len(asked[0]), 0)
+        sock.send(template.super_packet([frame[len(template.headers) :] for frame in asked]))
         return len(asked)
 
     yield call

@@ -114,7 +114,8 @@ void bind_counting(nb::module_& m) {
             Arrivals arrivals(table, config, sender);
             for (const nb::bytes& frame : frames) {
                 const auto bytes = static_cast<std::uint32_t>(frame.size());
-                arrivals.frame({static_cast<const std::uint8_t*>(frame.data()), bytes, bytes, {}, false});
+                arrivals.frame(
+                    {static_cast<const std::uint8_t*>(frame.data()), bytes, bytes, {}, false, false});
             }
             return arrivals.report();
         },

@@ -30,6 +30,7 @@ inline void relax() {
 // The clock that a loop runs by; tests hand it one of their own.
 struct SystemClock {
     std::int64_t now_ns() const { return monotonic_ns(); }
+    std::int64_t date_ns() const { return realtime_ns(); }
     void sleep_until(std::int64_t deadline_ns) const { sleep_until_ns(deadline_ns); }
     void spin() const { relax(); }
 };

@@ -18,7 +18,8 @@ Pacer::Pacer(double rate_pps, std::int64_t start_ns, std::uint32_t batch) : star
         throw std::invalid_argument("rate_pps must be a number above 0");
     frame_ns_ = std::min(kNsPerS / rate_pps, kNeverNs);
     depth_ns_ = std::max(kDepthNs, frame_ns_);
-    burst_ = static_cast<std::uint32_t>(std::clamp(kBurstNs / frame_ns_, 1.0, static_cast<double>(batch)));
+    const double most = rate_pps < kEvenPps ? 1.0 : static_cast<double>(batch);
+    burst_ = static_cast<std::uint32_t>(std::clamp(kBurstNs / frame_ns_, 1.0, most));
 }
 
 void Pacer::took(std::uint32_t frames, std::int64_t now_ns) {

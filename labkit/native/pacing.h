@@ -2,11 +2,16 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "stop_flag.h"
 
 namespace labkit {
+
+// Below it frames leave one by one, each at its own time; above it a call that waits for every frame would
+// cost more than the gap that it keeps.
+constexpr double kEvenPps = 50'000;
 
 class Pacer {
   public:
@@ -14,15 +19,21 @@ class Pacer {
     // not a positive number.
     Pacer(double rate_pps, std::int64_t start_ns, std::uint32_t batch);
 
-    // Frames that may leave together: the batch, but not more than a millisecond of the rate (at least one),
-    // so that 10.5 a second for 10 s are 105 frames at any batch.
+    // Frames that may leave together: one below kEvenPps, above it the batch, but not more than a
+    // millisecond of the rate.
     std::uint32_t burst() const { return burst_; }
 
-    // Time from one frame to the next.
-    double frame_ns() const { return frame_ns_; }
+    // The same, without frames that are due only at `deadline_ns` or later: a run ends with the rate's count.
+    std::uint32_t burst_before(std::int64_t deadline_ns) const {
+        const double due =
+            std::ceil((static_cast<double>(deadline_ns - start_ns_) - due_after_ns_) / frame_ns_);
+        return due < burst_ ? std::max(1U, static_cast<std::uint32_t>(due)) : burst_;
+    }
 
     // When the next frame is due.
     std::int64_t due_ns() const { return start_ns_ + static_cast<std::int64_t>(due_after_ns_); }
+
+    double frame_ns() const { return frame_ns_; }
 
     // `frames` were attempted; `now_ns` is just after the call. A sender that fell behind catches up with the
     // bucket's depth at most, not with a burst as long as its delay.
@@ -39,7 +50,7 @@ class Pacer {
 // Longest sleep between two looks at the stop flag.
 constexpr std::int64_t kLookNs = 5'000'000;
 
-// The last part of a gap is spun: a normal thread's timer may fire 50 us late (timer slack, man 2 prctl).
+// The last part of a gap is spun: a core that sleeps takes some tens of microseconds to wake.
 constexpr std::int64_t kSpinNs = 100'000;
 
 // Waits for `target_ns`; false when the stop flag came first.

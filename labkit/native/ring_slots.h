@@ -32,12 +32,15 @@ template <class Kernel>
 class RingSlots {
   public:
     // `kernel.kick()` gives 0 or an errno, `kernel.takes(bytes)` whether a frame is worth handing over.
-    RingSlots(std::uint8_t* ring, const RingGeometry& geometry, const FrameTable& table, Kernel& kernel)
+    // A slot is stamped only while it is ours: the kernel may still read one that is on its way.
+    RingSlots(std::uint8_t* ring, const RingGeometry& geometry, const FrameTable& table, Kernel& kernel,
+              const Stamper* stamper = nullptr)
         : ring_(ring),
           slots_(geometry.slots),
           slot_bytes_(geometry.slot_bytes),
           table_(table),
           kernel_(kernel),
+          stamper_(stamper),
           holds_(geometry.slots, std::numeric_limits<std::size_t>::max()) {}
 
     Taken call(std::size_t first, std::uint32_t frames) {
@@ -88,6 +91,7 @@ class RingSlots {
                 header(at)->tp_len = static_cast<std::uint32_t>(frame.iov_len);
                 holds_[at] = index;
             }
+            if (stamper_ != nullptr) stamper_->write(slot(at) + kSlotDataOffset, index, filled);
             set_status(at, TP_STATUS_SEND_REQUEST);
         }
         return filled;
@@ -112,6 +116,7 @@ class RingSlots {
     const std::uint32_t slot_bytes_;
     const FrameTable& table_;
     Kernel& kernel_;
+    const Stamper* const stamper_;
     std::vector<std::size_t> holds_;  // table index whose bytes a slot holds
     std::uint32_t head_ = 0;          // the slot that the kernel looks at next
 };

@@ -54,7 +54,7 @@ void Arrivals::time(std::int64_t place) {
 
 SentBytes Arrivals::as_sent(const ArrivedFrame& frame) {
     if (!frame.tag || frame.captured_bytes < kAddressBytes) {
-        return {frame.bytes, frame.captured_bytes, frame.frame_bytes};
+        return {frame.bytes, frame.captured_bytes, frame.frame_bytes, frame.unsummed};
     }
     const std::size_t rest =
         std::min(frame.captured_bytes - kAddressBytes, tagged_.size() - kAddressBytes - kTagBytes);
@@ -64,7 +64,7 @@ SentBytes Arrivals::as_sent(const ArrivedFrame& frame) {
         at[kAddressBytes + i] = static_cast<std::uint8_t>(*frame.tag >> (8 * (kTagBytes - 1 - i)));
     }
     std::memcpy(at + kAddressBytes + kTagBytes, frame.bytes + kAddressBytes, rest);
-    return {at, kAddressBytes + kTagBytes + rest, frame.frame_bytes + kTagBytes};
+    return {at, kAddressBytes + kTagBytes + rest, frame.frame_bytes + kTagBytes, frame.unsummed};
 }
 
 RxReport Arrivals::report() const {

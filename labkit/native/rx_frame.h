@@ -17,6 +17,7 @@ struct ArrivedFrame {
     // The kernel takes the outermost VLAN tag off before packet sockets see a frame (skb_vlan_untag).
     std::optional<std::uint32_t> tag;  // type and value, one behind the other
     bool outgoing = false;             // sent by this end itself
+    bool unsummed = false;             // a device was to fill in its UDP checksum, and none did
 };
 
 constexpr std::size_t kAddressBytes = 12;

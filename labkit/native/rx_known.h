@@ -32,6 +32,7 @@ struct SentBytes {
     const std::uint8_t* bytes;
     std::size_t captured_bytes;
     std::size_t frame_bytes;
+    bool unsummed = false;
 };
 
 // Whether frame after frame of the table carries pktgen's header with the numbers 0, 1, 2, ...

@@ -30,7 +30,8 @@ void hand_over(const tpacket_hdr_v1& block, std::uint8_t* memory, Arrivals& arri
         const auto& packet = *reinterpret_cast<const tpacket3_hdr*>(at);
         const auto& from = *reinterpret_cast<const sockaddr_ll*>(at + TPACKET_ALIGN(sizeof packet));
         arrivals.frame({at + packet.tp_mac, packet.tp_snaplen, packet.tp_len, tag_of(packet),
-                        from.sll_pkttype == PACKET_OUTGOING});
+                        from.sll_pkttype == PACKET_OUTGOING,
+                        (packet.tp_status & TP_STATUS_CSUMNOTREADY) != 0});
         at += packet.tp_next_offset;
     }
 }

@@ -18,15 +18,20 @@ void set_buffer(int fd, std::uint32_t bytes) {
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &asked, sizeof asked);
 }
 
-std::optional<std::uint32_t> tag_of(msghdr& message) {
+// What the kernel tells of a frame besides its bytes.
+tpacket_auxdata more_of(msghdr& message) {
+    tpacket_auxdata more{};
     for (cmsghdr* at = CMSG_FIRSTHDR(&message); at != nullptr; at = CMSG_NXTHDR(&message, at)) {
-        if (at->cmsg_level != SOL_PACKET || at->cmsg_type != PACKET_AUXDATA) continue;
-        tpacket_auxdata more;
-        std::memcpy(&more, CMSG_DATA(at), sizeof more);
-        if ((more.tp_status & TP_STATUS_VLAN_VALID) == 0) break;
-        return std::uint32_t{more.tp_vlan_tpid} << 16 | more.tp_vlan_tci;
+        if (at->cmsg_level == SOL_PACKET && at->cmsg_type == PACKET_AUXDATA) {
+            std::memcpy(&more, CMSG_DATA(at), sizeof more);
+        }
     }
-    return std::nullopt;
+    return more;
+}
+
+std::optional<std::uint32_t> tag_of(const tpacket_auxdata& more) {
+    if ((more.tp_status & TP_STATUS_VLAN_VALID) == 0) return std::nullopt;
+    return std::uint32_t{more.tp_vlan_tpid} << 16 | more.tp_vlan_tci;
 }
 
 }  // namespace
@@ -69,9 +74,11 @@ void RxSocket::take(Arrivals& arrivals) {
     for (std::size_t i = 0; i < read; ++i) {
         const std::uint32_t frame_bytes = messages_[i].msg_len;
         const auto kept = static_cast<std::uint32_t>(slots_[i].bytes.iov_len);
+        const tpacket_auxdata more = more_of(messages_[i].msg_hdr);
         arrivals.frame({static_cast<const std::uint8_t*>(slots_[i].bytes.iov_base),
-                        std::min(frame_bytes, kept), frame_bytes, tag_of(messages_[i].msg_hdr),
-                        slots_[i].from.sll_pkttype == PACKET_OUTGOING});
+                        std::min(frame_bytes, kept), frame_bytes, tag_of(more),
+                        slots_[i].from.sll_pkttype == PACKET_OUTGOING,
+                        (more.tp_status & TP_STATUS_CSUMNOTREADY) != 0});
     }
     make_ready(read);
 }

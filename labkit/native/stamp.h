@@ -42,14 +42,19 @@ inline Stamp stamp_of(std::uint64_t sequence, std::int64_t realtime_ns) {
 // and the bytes it needs, for anything but UDP over IPv4 or IPv6 with a payload that holds a stamp.
 StampPlace stamp_place(iovec frame, std::size_t index);
 
-// Writes a stamp and the checksum that goes with it: as right, or as wrong, as the frame's was (RFC 1624,
-// equation 3). A result of 0 goes out as ffff (RFC 768).
-inline void write_stamp(std::uint8_t* frame, const StampPlace& place, const Stamp& stamp) {
-    std::uint8_t* at = frame + place.payload_at;
+// Writes a stamp at the start of a payload.
+inline void write_stamp_at(std::uint8_t* at, const Stamp& stamp) {
     set_long_word(at, kStampMagic);
     set_long_word(at + 4, stamp.sequence);
     set_long_word(at + 8, stamp.seconds);
     set_long_word(at + 12, stamp.microseconds);
+}
+
+// Writes a stamp and the checksum that goes with it: as right, or as wrong, as the frame's was (RFC 1624,
+// equation 3). A result of 0 goes out as ffff (RFC 768).
+inline void write_stamp(std::uint8_t* frame, const StampPlace& place, const Stamp& stamp) {
+    std::uint8_t* at = frame + place.payload_at;
+    write_stamp_at(at, stamp);
     if (!place.summed) return;
     std::uint32_t sum = place.sum + (kStampMagic >> 16) + (kStampMagic & 0xffff);
     for (const std::uint32_t value : {stamp.sequence, stamp.seconds, stamp.microseconds})
@@ -74,11 +79,19 @@ class Stamper {
     // Stamps `frame`, which holds the bytes of the table's frame `index` and lies `ahead` behind the batch's
     // first.
     void write(std::uint8_t* frame, std::size_t index, std::uint32_t ahead) const {
-        const std::int64_t ns = realtime_ns_ + static_cast<std::int64_t>(ahead * frame_ns_);
-        write_stamp(frame, places_[index], stamp_of(sequence_ + ahead, ns));
+        write_stamp(frame, places_[index], stamp(ahead));
+    }
+
+    // Of a payload alone, whose checksum is somebody else's to fill in.
+    void write_payload(std::uint8_t* payload, std::uint32_t ahead) const {
+        write_stamp_at(payload, stamp(ahead));
     }
 
   private:
+    Stamp stamp(std::uint32_t ahead) const {
+        return stamp_of(sequence_ + ahead, realtime_ns_ + static_cast<std::int64_t>(ahead * frame_ns_));
+    }
+
     std::vector<StampPlace> places_;
     std::uint64_t sequence_ = 0;
     std::int64_t realtime_ns_ = 0;

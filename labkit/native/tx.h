@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "frame_table.h"
+#include "histogram.h"
 #include "progress.h"
 #include "stop_flag.h"
 
@@ -26,6 +27,7 @@ struct TxConfig {
     std::optional<double> rate_pps;           // none: as fast as possible
     std::optional<int> cpu;                   // none: wherever the scheduler puts it
     bool qdisc_bypass = false;
+    bool stamp = false;   // pktgen's header in every frame's payload, as it leaves
     RingGeometry ring{};  // of tx_ring alone
 };
 
@@ -44,6 +46,9 @@ struct TxReport {
     std::int64_t involuntary_switches = 0;
     bool qdisc_bypass = false;  // in effect
     std::optional<int> fatal_errno;
+    bool paced = false;
+    Histogram gaps;                  // paced: times between the starts of successive calls
+    std::uint32_t burst_frames = 0;  // paced: most frames that left together
     EndedBy ended_by = EndedBy::kError;
 };
 

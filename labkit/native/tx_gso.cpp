@@ -17,8 +17,8 @@ namespace {
 
 class GsoCall {
   public:
-    GsoCall(const PacketSocket& socket, const FrameTable& table, std::uint32_t batch)
-        : fd_(socket.fd()), limit_(socket) {
+    GsoCall(const PacketSocket& socket, const FrameTable& table, std::uint32_t batch, const Stamper* stamper)
+        : fd_(socket.fd()), limit_(socket), stamper_(stamper) {
         packets_.reserve(table.size());
         std::size_t longest = 0;
         for (std::size_t i = 0; i < table.size(); ++i) {
@@ -48,6 +48,7 @@ class GsoCall {
         if (!limit_.takes(packet.header_bytes() + payload.iov_len, 0)) return refused(frames, EMSGSIZE);
         packet.set_segments(frames);
         if (!alike_) fill(payload, frames);
+        if (stamper_ != nullptr) stamp(payload.iov_len, frames);
         iovec parts[] = {packet.head(), {payloads_.data(), payload.iov_len * frames}};
         msghdr message{};
         message.msg_iov = parts;
@@ -67,6 +68,11 @@ class GsoCall {
             std::memcpy(end, payload.iov_base, payload.iov_len);
     }
 
+    void stamp(std::size_t payload_bytes, std::uint32_t segments) {
+        for (std::uint32_t i = 0; i < segments; ++i)
+            stamper_->write_payload(&payloads_[i * payload_bytes], i);
+    }
+
     Taken refused(std::uint32_t frames, int error) {
         // every frame has been looked at, so the kernel means the offload, and will at the next one
         if (error == EINVAL) {
@@ -81,6 +87,7 @@ class GsoCall {
 
     const int fd_;
     LengthLimit limit_;
+    const Stamper* const stamper_;
     std::vector<SuperPacket> packets_;
     std::vector<std::uint8_t> payloads_;  // one payload, as often as a super-packet has segments
     bool alike_ = true;                   // every frame of the table has this payload
@@ -97,13 +104,16 @@ TxReport tx_gso(const FrameTable& table, const TxConfig& config, const StopFlag&
     if (config.qdisc_bypass) {
         throw std::invalid_argument("gso goes through the qdisc: the bypass drops segmented lists");
     }
+    std::optional<Stamper> stamper;
+    if (config.stamp) stamper.emplace(table);
     const PacketSocket socket(config.ifindex, false);
     const int on = 1;
     if (setsockopt(socket.fd(), SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on) != 0) {
         throw std::system_error(errno, std::generic_category(), "PACKET_VNET_HDR");
     }
-    GsoCall sender(socket, table, config.batch);
-    TxReport report = run_pinned(socket, sender, table, config, stop, progress);
+    Stamper* const stamps = stamper ? &*stamper : nullptr;
+    GsoCall sender(socket, table, config.batch, stamps);
+    TxReport report = run_pinned(socket, sender, table, config, stop, progress, stamps);
     report.super_packets = sender.handed_over();
     return report;
 }

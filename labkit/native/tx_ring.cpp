@@ -79,11 +79,14 @@ TxReport tx_ring(const FrameTable& table, const TxConfig& config, const StopFlag
             throw std::invalid_argument("a slot of the ring is too small for a frame");
         }
     }
+    std::optional<Stamper> stamper;
+    if (config.stamp) stamper.emplace(table);
     const PacketSocket socket(config.ifindex, config.qdisc_bypass);
     const MappedRing ring(socket.fd(), config.ring);
     PacketKernel kernel(socket);
-    RingSlots<PacketKernel> sender(ring.memory(), config.ring, table, kernel);
-    return run_pinned(socket, sender, table, config, stop, progress);
+    Stamper* const stamps = stamper ? &*stamper : nullptr;
+    RingSlots<PacketKernel> sender(ring.memory(), config.ring, table, kernel, stamps);
+    return run_pinned(socket, sender, table, config, stop, progress, stamps);
 }
 
 }  // namespace labkit

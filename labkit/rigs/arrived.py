@@ -11,12 +11,17 @@ from labkit.engines.base import EngineReport
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99": 0.9999}
 
 
-def sink_told(arrived: Arrived, report: EngineReport) -> dict[str, Any]:
-    """Everything under ``environment["sink"]`` of a trial; None is what the sink could not tell."""
+def sink_told(arrived: Arrived | None, report: EngineReport, engine_sent: int | None) -> dict[str, Any]:
+    """What stands under ``environment["sink"]`` of a trial with a sink that receives; None is what the sink could not tell.
+
+    A super-packet that arrived whole has one number for many frames, so that losses are not told.
+    """
+    if arrived is None:
+        return {}
     latency, note = latency_of(arrived, report)
-    return {
+    told = {
         "received": arrived.received,
-        "lost": lost(arrived, report),
+        "lost": lost(arrived, report) if engine_sent == report.sent else None,
         "duplicates": arrived.duplicates,
         "reordered": arrived.reordered,
         "beyond_window": arrived.beyond_window,
@@ -30,6 +35,7 @@ def sink_told(arrived: Arrived, report: EngineReport) -> dict[str, Any]:
         "cpu_ns": arrived.cpu_ns,
         "drained": arrived.drained,
     }
+    return {"sink": told}
 
 
 def lost(arrived: Arrived, report: EngineReport) -> int | None:

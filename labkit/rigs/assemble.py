@@ -259,7 +259,7 @@ def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerR
         **_workers(measured),
         "device_counter": f"{measured.device} {measured.device_counter}",
         "peer_counter": peer_counter(asked.sink, measured, rule),
-        **({} if measured.arrived is None else {"sink": sink_told(measured.arrived, report)}),
+        **sink_told(measured.arrived, report, counts.engine_sent),
         **_super_packets(asked, report, counts),
         **_attempted(report),
         "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),

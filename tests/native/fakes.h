@@ -9,11 +9,13 @@
 #include "tx_loop.h"
 
 struct FakeClock {
+    static constexpr std::int64_t kDateNs = 1'700'000'000'000'000'000;
     std::int64_t ns = 1'000'000'000;
     std::int64_t longest_sleep_ns = 0;
     std::function<void(std::int64_t)> on_time = [](std::int64_t) {};
 
     std::int64_t now_ns() const { return ns; }
+    std::int64_t date_ns() const { return kDateNs + ns; }  // starts at kDateNs + 1 s
     void sleep_until(std::int64_t deadline_ns) {
         longest_sleep_ns = std::max(longest_sleep_ns, deadline_ns - ns);
         pass(deadline_ns - ns);

@@ -37,8 +37,63 @@ CASE(high_rates_keep_the_batch_and_the_rate) {
 
 CASE(batch_holds_a_millisecond_of_the_rate_at_most) {
     EQUAL(Pacer(0.5, 0, 64).burst(), 1U);
-    EQUAL(Pacer(10'000, 0, 64).burst(), 10U);
+    EQUAL(Pacer(50'000, 0, 64).burst(), 50U);
     EQUAL(Pacer(1e9, 0, 64).burst(), 64U);
+}
+
+CASE(slower_frames_leave_one_by_one) {
+    EQUAL(Pacer(49'999, 0, 64).burst(), 1U);
+    Bench bench;
+    const labkit::TxReport& report = bench.run(paced(20'000, 1, 64), 3);
+    EQUAL(report.calls, 20'000U);
+    EQUAL(report.burst_frames, 1U);
+}
+
+CASE(run_of_a_duration_sends_the_rates_count_exactly) {
+    for (const double rate_pps : {1'000.0, 20'000.0, 50'000.0, 200'000.0, 250'000.0}) {
+        for (const std::uint32_t batch : {1U, 64U, 1000U}) {
+            Bench bench;
+            bench.kernel.frame_ns = 500;
+            const labkit::TxReport& report = bench.run(paced(rate_pps, 1, batch), 3);
+            EQUAL(report.sent, static_cast<std::uint64_t>(rate_pps));
+            CLAIM(report.end_ns - report.start_ns <= 1'000'001'000);
+        }
+    }
+}
+
+CASE(gaps_are_those_between_the_starts_of_calls) {
+    Bench bench;
+    const labkit::TxReport& report = bench.run(paced(1'000, 1, 64), 3);
+    const std::vector<std::uint64_t>& counts = report.gaps.counts();
+    std::uint64_t calls = 0;
+    for (const std::uint64_t count : counts) calls += count;
+    EQUAL(calls, 999U);
+    // a turn of the waiting loop is 1 us
+    const std::size_t due = labkit::Histogram::bucket(1'000'000);
+    EQUAL(counts[due - 1] + counts[due] + counts[due + 1], 999U);
+    Bench batches;
+    EQUAL(batches.run(paced(200'000, 1, 64), 3).burst_frames, 64U);
+    Bench unpaced;
+    CLAIM(!unpaced.run(asked_for(64, 100), 3).paced);
+}
+
+CASE(refused_frames_are_no_burst) {
+    Bench bench;
+    bench.kernel.bad = {{0, EMSGSIZE}};
+    EQUAL(bench.run(paced(100, 1, 8), 1).burst_frames, 0U);
+}
+
+CASE(progress_tells_when_frames_are_due_before_the_first_call) {
+    Bench bench;
+    bench.kernel.fails = [&](std::uint64_t) {
+        EQUAL(bench.progress.start_ns().value(), 1'000'000'000);
+        EQUAL(bench.progress.frame_ns().value(), 5'000.0);
+        return 0;
+    };
+    EQUAL(bench.run(paced(200'000, 0.01, 64), 3).sent, 2'000U);
+    Bench unpaced;
+    unpaced.run(asked_for(64, 100), 3);
+    CLAIM(!unpaced.progress.start_ns() && !unpaced.progress.frame_ns());
 }
 
 CASE(late_sender_catches_up_with_the_bucket_only) {

@@ -43,7 +43,7 @@ Bytes numbered(std::uint32_t number, std::uint8_t index) {
 
 labkit::ArrivedFrame arrived(const Bytes& bytes) {
     const auto size = static_cast<std::uint32_t>(bytes.size());
-    return {bytes.data(), size, size, std::nullopt, false};
+    return {bytes.data(), size, size, std::nullopt, false, false};
 }
 
 labkit::RxConfig checking(bool content, bool numbers) {
