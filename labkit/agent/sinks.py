@@ -16,9 +16,9 @@ import msgspec
 
 from labkit import _native
 from labkit.agent.protocol import Run
+from labkit.agent.sink_check import Check, check_of
 from labkit.agent.sink_records import Arrived, SinkConfig
 from labkit.engines.base import explained
-from labkit.engines.pacing import Pacer
 from labkit.errors import WorkloadError
 from labkit.records import Frames
 
@@ -29,18 +29,20 @@ RETIRE_MS: Final = 10
 SOCKET_BATCH: Final = 64
 SOCKET_BUFFER_BYTES: Final = 32 << 20
 
-UNALTERED: Final = frozenset({"send", "sendmmsg", "tx_ring", "af_xdp"})
-"""Engines that send the table's frames in order and byte by byte."""
-NUMBERING: Final = UNALTERED | {"gso", "xdp_live"}
-"""Engines that can number frames as they send them."""
-OTHER_FRAMES: Final = frozenset({"iperf3"})
-"""Engines whose frames are none of the table."""
-
 LATE_S, LATE_STEP_S = 0.05, 0.001
+OTHER_SINK: Final = "take sink 'rx_ring' or 'socket'"
 NEEDS_ROOT: Final = (
     "an XDP program needs CAP_BPF and CAP_NET_ADMIN in the machine's own user namespace, which a private one "
-    "does not give; run it as root, or take sink 'rx_ring' or 'socket'"
+    f"does not give; run it as root, or {OTHER_SINK}"
 )
+
+NO_PROGRAM: Final = {
+    errno.EPERM: NEEDS_ROOT,
+    errno.EBUSY: f"another XDP program is on the interface; take it off, or {OTHER_SINK}",
+    errno.ERANGE: f"an XDP program wants frames that fit in a page; lower the MTU, or {OTHER_SINK}",
+    errno.EOPNOTSUPP: f"the device takes no XDP program; {OTHER_SINK}",
+    errno.ENOSYS: f"this kernel has no bpf(2); {OTHER_SINK}",
+}
 
 Socket: TypeAlias = "_native.RxRing | _native.RxSocket"
 
@@ -74,42 +76,6 @@ class Sink(Protocol):
     def finish(self, sent: int | None) -> Arrived:
         """Stop, take in what has arrived by now, and say what did; `sent` is what the device counted."""
         ...
-
-
-class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """What frames are held against, and what cannot be told of them and why."""
-
-    addresses: bool
-    content: bool
-    numbered: bool
-    burst_frames: int | None
-    latency_note: str | None
-
-
-def check_of(request: Run, table: _native.FrameTable) -> Check:
-    """What can be told of the frames that `request` sends, `table` after `table`."""
-    engine, config, alone = request.engine, request.config, request.workers == 1
-    stamped = config.stamp and engine in NUMBERING
-    # the table's own numbers serve as long as it is not sent twice
-    once = not config.stamp and config.count is not None and config.count <= len(table)
-    numbered = alone and (stamped or (once and engine in UNALTERED and _native.numbers_itself(table)))
-    note = None
-    if config.rate_pps is None:
-        note = "an unpaced sender has no due times, and at saturation delay is that of the queues it fills"
-    elif not alone:
-        note = "several senders have no due times in common"
-    elif not numbered:
-        note = "frames carry no running number; let the engine stamp them (stamp=True)"
-    burst_frames = None
-    if note is None and config.rate_pps is not None:
-        burst_frames = Pacer(config.rate_pps, 0, config.batch).burst
-    return Check(
-        addresses=engine not in OTHER_FRAMES,
-        content=engine in UNALTERED and (numbered or not config.stamp),
-        numbered=numbered,
-        burst_frames=burst_frames,
-        latency_note=note,
-    )
 
 
 @contextlib.contextmanager
@@ -200,7 +166,7 @@ def _opened(
 @contextlib.contextmanager
 def _dropping(place: Place) -> Iterator[Sink]:
     """Count and drop frames before the kernel makes packets of them."""
-    with place.inside(), explained("xdp_drop", place.ifindex, {errno.EPERM: NEEDS_ROOT}):
+    with place.inside(), explained("xdp_drop", place.ifindex, NO_PROGRAM):
         program = _native.XdpDrop(place.ifindex)
     try:
         yield _Dropped(program)

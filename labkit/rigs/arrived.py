@@ -12,7 +12,7 @@ QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "p99.99
 
 
 def sink_told(arrived: Arrived | None, report: EngineReport, engine_sent: int | None) -> dict[str, Any]:
-    """What stands under ``environment["sink"]`` of a trial with a sink that receives; None is what the sink could not tell.
+    """What stands under ``environment["sink"]`` of a trial; None is what a sink that receives cannot tell.
 
     A super-packet that arrived whole has one number for many frames, so that losses are not told.
     """

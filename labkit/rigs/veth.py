@@ -8,7 +8,7 @@ from typing import Final
 from labkit.agent.client import AgentClient
 from labkit.agent.launch import start_agent
 from labkit.agent.protocol import Opened
-from labkit.agent.sinks import NEEDS_ROOT as NO_PROGRAM
+from labkit.agent.sinks import NEEDS_ROOT as PROGRAM_NEEDS_ROOT
 from labkit.drivers.facts import DriverFacts
 from labkit.drivers.virtual import VETH as VETH_FACTS
 from labkit.engines.xdp_live import NEEDS_ROOT
@@ -99,7 +99,7 @@ class VethRig(AgentRig):
         """
         super().check(workload)
         if (workload.sink or self._sink) == "xdp_drop" and self._privilege == "userns":
-            raise CapabilityMissingError(f"veth: sink 'xdp_drop': {NO_PROGRAM}")
+            raise CapabilityMissingError(f"veth: sink 'xdp_drop': {PROGRAM_NEEDS_ROOT}")
         if workload.engine != "xdp_live":
             return
         if self._privilege == "userns":
