@@ -127,9 +127,7 @@ def gso(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, 
     """Send the table's UDP frames over and over, a batch a super-packet."""
 
 def xdp_live(table: FrameTable, stop: StopFlag, progress: Progress, *, ifindex: int, batch: int, count: int | None = None, duration_ns: int | None = None, rate_pps: float | None = None, cpu: int | None = None, qdisc_bypass: bool = False, stamp: bool = False) -> TxReport:
-    """
-    Send the table's frames over and over as live frames of an XDP program, a batch a bpf() call.
-    """
+    """Send the table's frames over and over, a batch a bpf() call."""
 
 OPERATIONS_PER_TURN: int = 8
 

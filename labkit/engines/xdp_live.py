@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 from typing import Final
 
 import msgspec
@@ -34,7 +33,7 @@ class XdpLive(NativeEngine):
     """
 
     name = "xdp_live"
-    default_batch = 8192
+    default_batch = 4096
     max_batch = 16384
 
     def check(self, frames: Frames, config: EngineConfig) -> None:
@@ -51,6 +50,5 @@ class XdpLive(NativeEngine):
     ) -> EngineReport:
         """Send `frames` as `labkit.engines.base.Engine.run` says; `CapabilityMissingError` unless root."""
         self.check(frames, config)
-        loop = functools.partial(_native.xdp_live, stamp=config.stamp)
-        report = run_native(self.name, loop, frames, config, stop, progress, REASONS)
+        report = run_native(self.name, _native.xdp_live, frames, config, stop, progress, REASONS)
         return msgspec.structs.replace(report, sent=None, attempted=report.sent)

@@ -9,7 +9,6 @@ void bind_errors(nanobind::module_& m);
 void bind_control(nanobind::module_& m);
 void bind_frame_table(nanobind::module_& m);
 void bind_engines(nanobind::module_& m);
-void bind_live(nanobind::module_& m);
 void bind_microcosts(nanobind::module_& m);
 void bind_sim(nanobind::module_& m);
 void bind_sinks(nanobind::module_& m);

@@ -108,6 +108,7 @@ void bind_engines(nb::module_& m) {
     bind_engine<&tx_sendmmsg>(m, "sendmmsg", "Send the table's frames over and over, a batch a sendmmsg().");
     bind_ring(m);
     bind_engine<&tx_gso>(m, "gso", "Send the table's UDP frames over and over, a batch a super-packet.");
+    bind_engine<&tx_xdp>(m, "xdp_live", "Send the table's frames over and over, a batch a bpf() call.");
 }
 
 }  // namespace labkit

@@ -63,7 +63,9 @@ inline bpf_insn leave() { return instruction(BPF_JMP | BPF_EXIT, Reg::r0, Reg::r
 class Code {
   public:
     void add(bpf_insn one) { made_.push_back(one); }
-    void add(std::initializer_list<bpf_insn> more) { made_.insert(made_.end(), more); }
+    void add(std::initializer_list<bpf_insn> more) {
+        for (const bpf_insn& one : more) made_.push_back(one);
+    }
 
     // dst = the map itself, for helpers that take one.
     void map(Reg dst, int map_fd) { wide(dst, BPF_PSEUDO_MAP_FD, map_fd, 0); }

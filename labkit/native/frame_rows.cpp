@@ -42,16 +42,17 @@ std::uint32_t width(const std::vector<bool>& differ, std::size_t at) {
 
 }  // namespace
 
-FrameRows::FrameRows(const FrameTable& table, const std::vector<std::uint32_t>& column)
+FrameRows::FrameRows(const FrameTable& table, const std::vector<std::uint32_t>& column,
+                     std::size_t most_bytes)
     : frame_bytes_(static_cast<std::uint32_t>(table.frame(0).iov_len)) {
     std::uint32_t end = find_spans(differing(table));
     column_at_ = (end + 3) / 4 * 4;
     if (!column.empty()) end = column_at_ + static_cast<std::uint32_t>(sizeof(std::uint32_t));
     stride_ = (end + 7) / 8 * 8;
-    if (stride_ > 0 && table.size() > kMostRowBytes / stride_) {
+    if (stride_ > 0 && table.size() > most_bytes / stride_) {
         throw std::invalid_argument(std::to_string(table.size()) + " frames of which each has " +
                                     std::to_string(stride_) + " bytes of its own are more than the " +
-                                    std::to_string(kMostRowBytes) +
+                                    std::to_string(most_bytes) +
                                     " bytes that a program reaches; vary fewer fields, or take engine "
                                     "'af_xdp'");
     }

@@ -16,12 +16,16 @@ struct Span {
     std::uint32_t bytes;
 };
 
+// The most bytes that rows may have: the verifier follows a pointer so far (kernel: BPF_MAX_VAR_OFF, 1 <<
+// 29).
+constexpr std::size_t kMostRowBytes = std::size_t{1} << 28;
+
 class FrameRows {
   public:
     // `column`, where there is one, is a number of each frame that its row holds besides. Throws
-    // std::invalid_argument, naming the frame, where lengths differ, and where the rows are more than a BPF
-    // program can point into.
-    explicit FrameRows(const FrameTable& table, const std::vector<std::uint32_t>& column = {});
+    // std::invalid_argument, naming the frame, where lengths differ, and where rows are more than most_bytes.
+    explicit FrameRows(const FrameTable& table, const std::vector<std::uint32_t>& column = {},
+                       std::size_t most_bytes = kMostRowBytes);
 
     std::uint32_t frame_bytes() const { return frame_bytes_; }
     // Together they cover every byte in which two frames differ, widest first; none where all are alike.
@@ -42,9 +46,5 @@ class FrameRows {
     std::vector<Span> spans_;
     std::vector<std::uint8_t> rows_;
 };
-
-// The most bytes that rows may have: the verifier follows a pointer so far (kernel: BPF_MAX_VAR_OFF, 1 <<
-// 29).
-constexpr std::size_t kMostRowBytes = std::size_t{1} << 28;
 
 }  // namespace labkit

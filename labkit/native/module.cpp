@@ -6,7 +6,6 @@ NB_MODULE(_native, m) {
     labkit::bind_control(m);
     labkit::bind_frame_table(m);
     labkit::bind_engines(m);
-    labkit::bind_live(m);
     labkit::bind_microcosts(m);
     labkit::bind_sim(m);
     labkit::bind_sinks(m);

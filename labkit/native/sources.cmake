@@ -30,7 +30,6 @@ set(LABKIT_BINDING_SOURCES
     bind_engines.cpp
     bind_errors.cpp
     bind_frame_table.cpp
-    bind_live.cpp
     bind_microcosts.cpp
     bind_sim.cpp
     bind_sinks.cpp)

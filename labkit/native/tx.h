@@ -72,8 +72,7 @@ TxReport tx_ring(const FrameTable& table, const TxConfig& config, const StopFlag
 // UDP frames as segments of super-packets, a batch each: frame after frame of the table, each a batch long.
 TxReport tx_gso(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
 // As live frames of an XDP program, a batch a bpf() call. `sent` are those that the program redirected: what
-// the device did with them, no call tells. `stamp`: with pktgen's header in every frame's payload.
-TxReport tx_xdp(const FrameTable& table, const TxConfig& config, bool stamp, const StopFlag& stop,
-                Progress& progress);
+// the device did with them, no call tells.
+TxReport tx_xdp(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress);
 
 }  // namespace labkit

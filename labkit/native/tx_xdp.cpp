@@ -96,14 +96,13 @@ std::optional<TableStamps> stamps_of(const FrameTable& table, bool asked, bool d
 
 class LiveCall {
   public:
-    LiveCall(const Device& device, const FrameTable& table, const TxConfig& config, bool stamp,
-             const Progress& progress)
+    LiveCall(const Device& device, const FrameTable& table, const TxConfig& config, const Progress& progress)
         : device_(device),
           frame_(table.frame(0)),
           counted_bytes_(frame_.iov_len - (all_tagged(table) ? kVlanTagBytes : 0)),
           rate_pps_(config.rate_pps),
           progress_(progress),
-          stamps_(stamps_of(table, stamp, config.rate_pps.has_value())),
+          stamps_(stamps_of(table, config.stamp, config.rate_pps.has_value())),
           rows_(table, stamps_ ? stamps_->sums : std::vector<std::uint32_t>{}),
           state_(bpf::Map::array(sizeof(LiveState), 1)),
           row_bytes_(map_of(rows_)),
@@ -147,7 +146,7 @@ class LiveCall {
         LiveState state;
         state.date_ns = realtime_ns() - now_ns;
         if (rate_pps_) {
-            state.date_ns += progress_.start_ns().value_or(now_ns);
+            state.date_ns += progress_.start_ns().value();
             state.frame_ns = static_cast<std::uint64_t>(1e9 / *rate_pps_ * (1 << kFrameNsBits));
         }
         state_.update(0, &state);
@@ -179,14 +178,13 @@ class LiveCall {
 
 }  // namespace
 
-TxReport tx_xdp(const FrameTable& table, const TxConfig& config, bool stamp, const StopFlag& stop,
-                Progress& progress) {
+TxReport tx_xdp(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress) {
     if (config.batch < 1 || config.batch > kMaxLiveFrames) {
         throw std::invalid_argument("xdp_live takes 1 to " + std::to_string(kMaxLiveFrames) +
                                     " frames a call");
     }
     const Device device(config.ifindex);
-    LiveCall sender(device, table, config, stamp, progress);
+    LiveCall sender(device, table, config, progress);
     return run_pinned(device, sender, table, config, stop, progress);
 }
 

@@ -50,6 +50,7 @@ def test_pure_parts_hold_every_claim(programs: Path) -> None:
     assert code == 0, said
     assert said.count("ok ") == cases_in(
         "frame_table_cases.cpp",
+        "live_cases.cpp",
         "loop_cases.cpp",
         "microcost_cases.cpp",
         "pacing_cases.cpp",
@@ -78,6 +79,22 @@ def test_loops_hold_every_claim_on_a_real_interface(programs: Path) -> None:
     code, said = on_loopback()
     assert code == 0, said
     assert said.count("ok ") == cases_in("wire_cases.cpp", "receive_cases.cpp")
+
+
+@pytest.mark.network
+@pytest.mark.user
+@pytest.mark.skipif(
+    os.geteuid() != 0 or os.environ.get("LABKIT_USERNS") == "1",
+    reason="live frames need root outside of any user namespace",
+)
+def test_live_frames_hold_every_claim_on_a_real_interface(programs: Path) -> None:
+    @in_private_network
+    def on_loopback() -> tuple[int, str]:
+        return run(programs / "live", str(loopback_up()))
+
+    code, said = on_loopback()
+    assert code == 0, said
+    assert said.count("ok ") == cases_in("live_wire_cases.cpp")
 
 
 def cases_in(*names: str) -> int:

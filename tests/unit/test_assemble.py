@@ -178,3 +178,16 @@ def test_frames_that_went_alone_have_no_segments() -> None:
     made = trial(reading(10, peer=10), sent=10)
     assert made.segments_sent is None
     assert "device_packets_are" not in made.environment
+
+
+def test_trial_of_an_engine_that_cannot_count_tells_what_was_handed_over() -> None:
+    made = trial(reading(1000, peer=1000), sent=None, attempted=1000)
+    assert (made.engine_sent, made.device_sent, made.reconciled) == (None, 1000, True)
+    assert (made.environment["handed_over"], made.difference_reason) == (1000, None)
+    assert "handed_over" not in trial(reading(10, peer=10), sent=10).environment
+
+
+def test_success_of_such_an_engine_is_no_speed_when_the_device_sent_nothing() -> None:
+    made = trial(reading(0), sent=None, attempted=6_000_000)
+    assert (made.pps, made.ns_per_packet, made.reconciled) == (0, None, False)
+    assert "nothing-sent" in made.marks

@@ -113,3 +113,37 @@ def test_engine_that_cannot_count_leaves_device_and_peer_to_agree() -> None:
     assert reconciled(told) is True
     assert reconciled(counts(engine_sent=None, peer_received=999)) is False
     assert "the engine cannot count what it sent" in str(reason(told))
+
+
+def handed_over(attempted: int, **changes: int | None) -> Counts:
+    return counts(engine_sent=None, attempted=attempted, **changes)
+
+
+def test_engine_that_knows_only_what_it_handed_over_agrees_by_that() -> None:
+    assert reconciled(handed_over(1000)) is True
+    assert reason(handed_over(1000)) is None
+    dropped = handed_over(1007, device_dropped=7)
+    assert reconciled(dropped) is True
+    assert reason(dropped) == "device dropped 7 (the receiving side refused them)"
+
+
+def test_nothing_of_what_was_handed_over_names_the_likely_cause() -> None:
+    nothing = handed_over(1000, device_sent=0, peer_received=0)
+    assert reconciled(nothing) is False
+    said = reason(nothing)
+    assert said is not None
+    assert said.startswith("1000 handed over by the engine never counted at the device (a veth sends XDP")
+    assert "turn on setting gro, or take sink 'xdp_drop'" in said
+    assert "no carrier" in (reason(nothing, carrier=False) or "")
+
+
+@pytest.mark.parametrize(
+    ("attempted", "words"),
+    [
+        (1005, "5 handed over by the engine never counted at the device (a device without room"),
+        (995, "device counted 5 more than the engine handed over"),
+    ],
+)
+def test_part_of_what_was_handed_over_is_told_with_its_number(attempted: int, words: str) -> None:
+    assert reconciled(handed_over(attempted)) is False
+    assert (reason(handed_over(attempted)) or "").startswith(words)
