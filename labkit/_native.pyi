@@ -666,6 +666,9 @@ class RxRing:
         Receive on this thread until the stop flag, then what has arrived by then.
         """
 
+    def close(self) -> None:
+        """Close it; what it counted stays."""
+
     @property
     def received(self) -> int:
         """Frames of ours so far, readable from any thread."""
@@ -685,6 +688,9 @@ class RxSocket:
         """
         Receive on this thread until the stop flag, then what has arrived by then.
         """
+
+    def close(self) -> None:
+        """Close it; what it counted stays."""
 
     @property
     def received(self) -> int:

@@ -112,7 +112,7 @@ def receiving(
         reading.start()
         yield reading
     finally:
-        reading.stop()
+        reading.close()
 
 
 def cpus_of(config: SinkConfig, senders: Sequence[int], allowed: set[int]) -> list[int | None]:
@@ -233,6 +233,12 @@ class _Sockets:
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join()
+
+    def close(self) -> None:
+        """End every thread and close its socket."""
+        self.stop()
+        for thread in self._threads:
+            thread.socket.close()
 
     @property
     def received(self) -> int:

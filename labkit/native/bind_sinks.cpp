@@ -49,6 +49,7 @@ auto bind_methods(nb::class_<Receiver<Source>>& receiver) {
              "Join a group of sockets, or begin one with None; its number comes back.")
         .def("run", &R::run, nb::arg("stop"), nb::arg("cpu").none(), nb::call_guard<nb::gil_scoped_release>(),
              "Receive on this thread until the stop flag, then what has arrived by then.")
+        .def("close", &R::close, nb::call_guard<nb::gil_scoped_release>(), "Close it; what it counted stays.")
         .def_prop_ro("received", &R::received, "Frames of ours so far, readable from any thread.");
 }
 

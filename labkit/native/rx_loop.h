@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 
 #include "affinity.h"
 #include "clock.h"
@@ -17,30 +18,40 @@ namespace labkit {
 // Longest wait for what the kernel says that it has kept; a ring's last block comes when it retires.
 constexpr std::int64_t kDrainNs = 2'000'000'000;
 
+// The kernel's counts have 32 bits; a block of 8 MiB holds some 100 000 frames.
+constexpr std::uint64_t kTakesBetweenCounts = 4096;
+
 template <class Source>
 class Receiver {
   public:
     // Opens the source: from here on frames are kept, though nobody reads them yet.
     Receiver(const FrameTable& table, const RxConfig& config, const Progress& sender)
-        : arrivals_(table, config, sender), source_(config, longest_frame(table)) {
-        source_.socket().start(config.promiscuous);
+        : arrivals_(table, config, sender), source_(std::in_place, config, longest_frame(table)) {
+        source_->socket().start(config.promiscuous);
     }
 
-    std::uint32_t share(std::optional<std::uint32_t> group) { return source_.socket().share(group); }
+    std::uint32_t share(std::optional<std::uint32_t> group) { return open().socket().share(group); }
 
     // Frames of ours so far; read from another thread.
     std::uint64_t received() const { return received_.load(std::memory_order_relaxed); }
 
-    // Throws std::invalid_argument for a CPU that is not allowed.
+    // Closes the source; harmless twice.
+    void close() { source_.reset(); }
+
+    // Throws std::invalid_argument for a CPU that is not allowed, and once the source is closed.
     RxReport run(const StopFlag& stop, std::optional<int> cpu) {
         const CpuPin pin(cpu);
         const std::int64_t cpu_ns = thread_cpu_ns();
-        while (!stop.is_set()) take();
-        CaptureCounts counts = source_.socket().counts();
+        open();
+        for (std::uint64_t takes = 1; !stop.is_set(); ++takes) {
+            take();
+            if (takes % kTakesBetweenCounts == 0) source_->socket().counts();
+        }
+        CaptureCounts counts = source_->socket().counts();
         const std::int64_t deadline_ns = monotonic_ns() + kDrainNs;
         while (arrivals_.seen() < counts.kept && monotonic_ns() < deadline_ns) {
             take();
-            counts = source_.socket().counts();
+            counts = source_->socket().counts();
         }
         RxReport report = arrivals_.report();
         report.kernel_dropped = counts.dropped;
@@ -56,13 +67,18 @@ class Receiver {
         return longest;
     }
 
+    Source& open() {
+        if (!source_) throw std::invalid_argument("this sink is closed");
+        return *source_;
+    }
+
     void take() {
-        source_.take(arrivals_);
+        source_->take(arrivals_);
         received_.store(arrivals_.received(), std::memory_order_relaxed);
     }
 
     Arrivals arrivals_;
-    Source source_;
+    std::optional<Source> source_;
     std::atomic<std::uint64_t> received_{0};
 };
 

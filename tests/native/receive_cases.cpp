@@ -119,3 +119,15 @@ CASE(a_ring_of_no_whole_pages_is_refused) {
     const labkit::Progress sender;
     THROWS(std::system_error, (labkit::Receiver<labkit::RxRing>(table, odd, sender)));
 }
+
+CASE(a_closed_sink_receives_no_more) {
+    const labkit::FrameTable table = frames(1);
+    const labkit::Progress sender;
+    labkit::Receiver<labkit::RxRing> receiver(table, config(), sender);
+    receiver.close();
+    receiver.close();
+    labkit::StopFlag stop;
+    THROWS(std::invalid_argument, receiver.run(stop, std::nullopt));
+    THROWS(std::invalid_argument, receiver.share(std::nullopt));
+    EQUAL(receiver.received(), 0U);
+}
