@@ -2,6 +2,7 @@
 Native fast path of labkit: frame tables, send loops and the simulated NIC.
 """
 
+from collections.abc import Sequence
 import enum
 
 
@@ -627,3 +628,108 @@ def simulate(config: SimConfig) -> SimReport:
 
 def histogram_floor(bucket: int) -> int:
     """Smallest value of a histogram's bucket."""
+
+class RxReport:
+    """What one socket of a receiving sink saw."""
+
+    @property
+    def received(self) -> int: ...
+
+    @property
+    def foreign(self) -> int: ...
+
+    @property
+    def corrupted(self) -> int: ...
+
+    @property
+    def distinct(self) -> int: ...
+
+    @property
+    def duplicates(self) -> int: ...
+
+    @property
+    def reordered(self) -> int: ...
+
+    @property
+    def beyond_window(self) -> int: ...
+
+    @property
+    def kernel_dropped(self) -> int: ...
+
+    @property
+    def latency_most_ns(self) -> int: ...
+
+    @property
+    def cpu_ns(self) -> int: ...
+
+    @property
+    def drained(self) -> bool: ...
+
+    @property
+    def latency_ns(self) -> list[tuple[int, int]]:
+        """Smallest value of each bucket that was hit, and how often."""
+
+class RxRing:
+    """A receive ring in TPACKET_V3 on one interface."""
+
+    def __init__(self, table: FrameTable, sender: Progress, *, ifindex: int, addresses: bool, content: bool, numbered: bool, first_number: int, burst_frames: int | None, promiscuous: bool, block_bytes: int, blocks: int, retire_ms: int) -> None:
+        """Open it; frames are kept from now on."""
+
+    def share(self, group: int | None) -> int:
+        """
+        Join a group of sockets, or begin one with None; its number comes back.
+        """
+
+    def run(self, stop: StopFlag, cpu: int | None) -> RxReport:
+        """
+        Receive on this thread until the stop flag, then what has arrived by then.
+        """
+
+    def close(self) -> None:
+        """Close it; what it counted stays."""
+
+    @property
+    def received(self) -> int:
+        """Frames of ours so far, readable from any thread."""
+
+class RxSocket:
+    """A packet socket that is read by recvmmsg()."""
+
+    def __init__(self, table: FrameTable, sender: Progress, *, ifindex: int, addresses: bool, content: bool, numbered: bool, first_number: int, burst_frames: int | None, promiscuous: bool, batch: int, buffer_bytes: int) -> None:
+        """Open it; frames are kept from now on."""
+
+    def share(self, group: int | None) -> int:
+        """
+        Join a group of sockets, or begin one with None; its number comes back.
+        """
+
+    def run(self, stop: StopFlag, cpu: int | None) -> RxReport:
+        """
+        Receive on this thread until the stop flag, then what has arrived by then.
+        """
+
+    def close(self) -> None:
+        """Close it; what it counted stays."""
+
+    @property
+    def received(self) -> int:
+        """Frames of ours so far, readable from any thread."""
+
+class XdpDrop:
+    """An XDP program that counts and drops what an interface receives."""
+
+    def __init__(self, ifindex: int) -> None:
+        """Attach it in this thread's network namespace."""
+
+    def detach(self) -> None:
+        """Take it off; the count stays."""
+
+    @property
+    def received(self) -> int:
+        """Frames so far."""
+
+def numbers_itself(table: FrameTable) -> bool:
+    """Whether the frames carry pktgen's header with the numbers 0, 1, 2, ..."""
+
+def count_arrivals(table: FrameTable, frames: Sequence[bytes], *, addresses: bool, content: bool, numbered: bool, first_number: int = 0) -> RxReport:
+    """What a receiving sink reports of these frames, in this order."""

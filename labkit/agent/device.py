@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import msgspec
 
+from labkit._native import Progress
 from labkit.agent.interrupts import DeviceInterrupts
 from labkit.agent.port import Port
-from labkit.agent.protocol import Opened, Reading
+from labkit.agent.protocol import Opened, Reading, Run
+from labkit.agent.sinks import Sink, receiving
 from labkit.drivers.choose import facts_of
 from labkit.errors import CapabilityMissingError, JournalError, LabError, WorkloadError
-from labkit.factors import Scalar
+from labkit.factors import RECEIVING_SINKS, Scalar
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.ethtool_ioctl import DriverInfo
 from labkit.linux.interfaces import HeldInterface, Interface
@@ -34,7 +38,7 @@ from labkit.nic.lock import DeviceLock
 from labkit.nic.put_back import notes_of
 from labkit.nic.queue_knobs import queue_knobs
 from labkit.nic.sysctl_knobs import SYSCTLS, sysctl_knobs
-from labkit.records import Privilege
+from labkit.records import Frames, Privilege
 
 WIRE, PORT = "wire", "port"
 OF_NO_INTERFACE = 0
@@ -180,6 +184,15 @@ class DeviceHost:
         """Leave the host's qdisc alone."""
         return False
 
+    def receiver(
+        self, request: Run, frames: Frames, sender: Progress, sender_cpus: Sequence[int]
+    ) -> AbstractContextManager[Sink | None]:
+        """The sink of `request`, receiving at the port within the block; None for one that only counts."""
+        port = self._port_of(request.sink)
+        if port is None or request.sink not in RECEIVING_SINKS:
+            return contextlib.nullcontext()
+        return receiving(request, frames, sender, sender_cpus, port.place())
+
     def preview(self, settings: Mapping[str, Scalar]) -> str:
         """What applying `settings` would do, and how often the link would go down."""
         self._check_known(settings)
@@ -240,7 +253,7 @@ class DeviceHost:
         ask_for_absent(self._ethtool, self._device.name, self._device.ifindex, absent)
 
     def _port_of(self, sink: str) -> Port | None:
-        return self._port if sink == PORT else None
+        return None if sink == WIRE else self._port
 
 
 def device_knobs(links: Links, ethtool: Ethtool, interface: Interface) -> dict[str, Knob]:

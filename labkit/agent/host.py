@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
-from labkit.agent.protocol import Opened, Reading
+from labkit._native import Progress
+from labkit.agent.protocol import Opened, Reading, Run
+from labkit.agent.sinks import Sink
 from labkit.factors import Scalar
 from labkit.linux.links import LinkFacts
+from labkit.records import Frames
 
 
 class Host(Protocol):
@@ -39,6 +43,12 @@ class Host(Protocol):
 
     def empty_queue(self, sink: str) -> bool:
         """Throw away what an earlier run left in a qdisc of ours; whether there was anything."""
+        ...
+
+    def receiver(
+        self, request: Run, frames: Frames, sender: Progress, sender_cpus: Sequence[int]
+    ) -> AbstractContextManager[Sink | None]:
+        """The sink of `request`, receiving within the block; None for one that only counts."""
         ...
 
     def preview(self, settings: Mapping[str, Scalar]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from labkit.agent.sinks import Place
 from labkit.errors import WorkloadError
 from labkit.linux import namespaces
 from labkit.linux.interfaces import HeldInterface
@@ -64,6 +65,10 @@ class Port:
         """Whether it is that interface, whatever either is called."""
         with self._there():
             return (self._inode, self._held.ifindex) == (netns_inode, ifindex)
+
+    def place(self) -> Place:
+        """Where a sink receives what arrives here."""
+        return Place(ifindex=self._held.ifindex, inside=self._there, promiscuous=True)
 
     def facts(self) -> LinkFacts:
         """State of the link."""

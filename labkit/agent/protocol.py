@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from labkit.agent.sink_records import Arrived, SinkConfig
 from labkit.engines.base import EngineConfig, EngineReport
 from labkit.factors import Scalar
 from labkit.linux.links import LinkFacts
@@ -132,6 +133,7 @@ class Run(Message, frozen=True, kw_only=True):
     workers: int
     sample_every_ns: int
     peer_counters: list[str]
+    sink_config: SinkConfig = SinkConfig()
 
 
 class Stop(Message, frozen=True, kw_only=True):
@@ -235,6 +237,8 @@ class Measured(Message, frozen=True, kw_only=True):
         Whose counter says what left, and which.
     peer_device : str or None
         Whose counters say what arrived.
+    arrived : Arrived or None
+        What the sink saw, where it is one that receives.
     at_end : dict of str to int
         Device counters as the engine ended; what `after` has more left a queue later.
     settled : bool
@@ -256,6 +260,7 @@ class Measured(Message, frozen=True, kw_only=True):
     runqueue_wait_ns: int | None
     steal_ns: int | None
     kernel_warnings: list[str] | None
+    arrived: Arrived | None = None
 
 
 class Failed(Message, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from labkit.agent.channel import Channel
 from labkit.agent.host import Host
 from labkit.agent.protocol import Live, Measured, Reading, Run, Stop
+from labkit.agent.sinks import Sink
 from labkit.agent.workers import Senders, merged, shares
 from labkit.counters.deltas import counter_deltas
 from labkit.engines.choose import choose
@@ -40,19 +41,21 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
     if host.empty_queue(request.sink):
         _settled(host, request.sink)
     link_before = host.link(request.sink)
-    before = host.read(request.sink)
     with _eventfd() as wake_fd, cpus_kept_awake() as awake:
         senders = Senders(choose(request.engine), frames, configs, lambda: os.eventfd_write(wake_fd, 1))
-        try:
-            senders.start()
-            with _away_from(cpus, allowed):
-                _watch(channel, host, request, before, senders, wake_fd)
-        finally:
-            senders.stop()
-            senders.join()
-    workers = senders.reports()
-    at_end, _ = host.read_links(request.sink)
-    after, settled = _settled(host, request.sink)
+        with host.receiver(request, frames, senders.progress, cpus) as sink:
+            before = host.read(request.sink)
+            try:
+                senders.start()
+                with _away_from(cpus, allowed):
+                    _watch(channel, host, request, before, senders, sink, wake_fd)
+            finally:
+                senders.stop()
+                senders.join()
+            workers = senders.reports()
+            at_end, _ = host.read_links(request.sink)
+            after, settled = _settled(host, request.sink)
+            arrived = None if sink is None else sink.finish(_moved(host, request, before, after))
     stolen_after = _stolen_ns(cpus)
     device, counter, peer = host.counter(request.sink)
     return Measured(
@@ -71,7 +74,14 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
         runqueue_wait_ns=senders.runqueue_wait_ns,
         steal_ns=None if stolen_before is None or stolen_after is None else stolen_after - stolen_before,
         kernel_warnings=log.warnings(),
+        arrived=arrived,
     )
+
+
+def _moved(host: Host, request: Run, before: Reading, after: Reading) -> int | None:
+    """What the device counted as sent in between."""
+    _, counter, _ = host.counter(request.sink)
+    return counter_deltas(before.device, after.device).get(counter)
 
 
 def _kept_carrier(before: LinkFacts, after: LinkFacts) -> bool:
@@ -85,6 +95,7 @@ def _watch(
     request: Run,
     before: Reading,
     senders: Senders,
+    sink: Sink | None,
     wake_fd: int,
 ) -> None:
     """Send a live sample every `sample_every_ns` until the senders have ended or Stop came.
@@ -103,23 +114,31 @@ def _watch(
             return
         if time.monotonic_ns() >= next_ns:
             next_ns += request.sample_every_ns
-            sample = _sample(host, request, before, senders, started_ns)
+            sample = _sample(host, request, before, senders, started_ns, sink)
             channel.send(Live(sample=sample, number=request.number))
 
 
-def _sample(host: Host, request: Run, before: Reading, senders: Senders, started_ns: int) -> Sample:
+def _sample(
+    host: Host,
+    request: Run,
+    before: Reading,
+    senders: Senders,
+    started_ns: int,
+    sink: Sink | None = None,
+) -> Sample:
     """Counts so far; a counter that fell, or is missing, is unknown for this sample and ends nothing."""
     device, peer = host.read_links(request.sink)
     _, counter, _ = host.counter(request.sink)
     moved = counter_deltas(before.peer, peer)
     counts = [moved.get(name) for name in request.peer_counters]
     known = [count for count in counts if count is not None]
+    counted = sum(known) if counts and len(known) == len(counts) else None
     return Sample(
         at_ns=time.monotonic_ns() - started_ns,
         engine_sent=senders.sent,
         engine_refused=senders.refused,
         device_sent=counter_deltas(before.device, device).get(counter),
-        peer_received=sum(known) if counts and len(known) == len(counts) else None,
+        peer_received=sink.received if sink is not None else counted,
     )
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from labkit.agent.protocol import Opened, Reading
+from labkit._native import Progress
+from labkit.agent.protocol import Opened, Reading, Run
+from labkit.agent.sinks import Place, Sink, receiving
 from labkit.drivers.virtual import VETH as VETH_FACTS
 from labkit.errors import CapabilityMissingError, LabError, errno_name
-from labkit.factors import Scalar
+from labkit.factors import RECEIVING_SINKS, Scalar
 from labkit.linux import namespaces
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.interfaces import NamedInterface
@@ -25,14 +30,14 @@ from labkit.nic.knob import Knob
 from labkit.nic.link_knobs import End, knobs_of_ends
 from labkit.nic.put_back import notes_of
 from labkit.nic.queue_knobs import queue_knobs
-from labkit.records import Privilege
+from labkit.records import Frames, Privilege
 
 SENDER, PEER, IFB = "veth0", "veth1", "ifb0"
 # locally administered; the default flow goes to 02:00:00:00:00:02, which is none of these
 SENDER_MAC, PEER_MAC, IFB_MAC = "02:6c:6b:00:00:00", "02:6c:6b:00:00:01", "02:6c:6b:00:00:02"
-DEVICE_OF_SINK = {"stack": SENDER, "ifb": IFB}
+DEVICE_OF_SINK = {"stack": SENDER, "ifb": IFB, **dict.fromkeys(RECEIVING_SINKS, SENDER)}
 # an ifb device counts what is sent to it as received, and drops it: that is what it is for
-COUNTER_OF_SINK = {"stack": "tx_packets", "ifb": "rx_packets"}
+COUNTER_OF_DEVICE = {SENDER: "tx_packets", IFB: "rx_packets"}
 CARRIER_WITHIN_S, CARRIER_STEP_S = 2.0, 0.001
 SENDER_CHANNELS = ("rx_channels", "tx_channels")
 SUPER_PACKETS = "tx_udp_segmentation"
@@ -134,7 +139,7 @@ class VethHost:
     def counter(self, sink: str) -> tuple[str, str, str | None]:
         """Device and counter that say what left, and the device that says what arrived, if any."""
         device = self._device(sink)
-        return device, COUNTER_OF_SINK[sink], PEER if device == SENDER else None
+        return device, COUNTER_OF_DEVICE[device], PEER if device == SENDER else None
 
     def preview(self, settings: Mapping[str, Scalar]) -> str:
         """What applying `settings` would do; a veth's link stays up."""
@@ -184,6 +189,19 @@ class VethHost:
         device = self._device(sink)
         peer = self._peer_stats.read(self._indices[PEER]) if device == SENDER else {}
         return self._stats.read(self._indices[device]), peer
+
+    def receiver(
+        self, request: Run, frames: Frames, sender: Progress, sender_cpus: Sequence[int]
+    ) -> AbstractContextManager[Sink | None]:
+        """The sink of `request`, receiving at the peer within the block; None for one that only counts."""
+        if request.sink not in RECEIVING_SINKS:
+            return contextlib.nullcontext()
+        place = Place(
+            ifindex=self._indices[PEER],
+            inside=functools.partial(namespaces.inside, self._peer_network),
+            promiscuous=False,
+        )
+        return receiving(request, frames, sender, sender_cpus, place)
 
     def apply(self, settings: Mapping[str, Scalar]) -> dict[str, Scalar]:
         """Turn `settings` on every device of the rig and read back everything; see `SettingsHost`."""

@@ -64,7 +64,17 @@ sending: Callable[[Command], Command] = together(
     click.option("--clone-skb", type=int, help="pktgen: how often a packet buffer is sent again."),
     click.option("--xmit-mode", metavar="NAME", help="pktgen: start_xmit, queue_xmit or netif_receive."),
     click.option("--delay-ns", type=int, help="pktgen: nanoseconds between two frames."),
-    click.option("--sink", metavar="NAME", help="Where frames end: stack or ifb; wire or port on nic:."),
+    click.option(
+        "--sink",
+        metavar="NAME",
+        help="Where frames end: stack or ifb; wire or port on nic:; received by rx_ring, socket or xdp_drop.",
+    ),
+    click.option("--sink-cpu", type=int, help="CPU of a sink that receives."),
+    click.option("--sink-sockets", type=int, help="Its sockets, each with a thread (PACKET_FANOUT)."),
+    click.option("--sink-block-bytes", type=int, help="rx_ring: bytes of a block of its ring."),
+    click.option(
+        "--sink-retire-ms", type=int, help="rx_ring: time after which a block that is not full is read."
+    ),
 )
 
 state: Callable[[Command], Command] = click.option(
@@ -104,6 +114,7 @@ RIG_PARAMETERS = ("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "peer_carrier
 SENDING = (
     *("batch", "rate_pps", "qdisc_bypass", "cpu", "sink"),
     *("cpus", "stamp", "realtime_priority", "ring_frames", "clone_skb", "xmit_mode", "delay_ns"),
+    *("sink_cpu", "sink_sockets", "sink_block_bytes", "sink_retire_ms"),
 )
 
 

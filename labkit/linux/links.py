@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -222,9 +223,8 @@ def driver_statistics(name: str) -> list[tuple[str, int]]:
 
 def veth_queue_drops(name: str) -> int | None:
     """Frames that the receive queues of a veth had no room for; None for any other device."""
-    drops = [
-        n for each, n in driver_statistics(name) if each.startswith("rx_queue_") and each.endswith("_drops")
-    ]
+    # not rx_queue_N_xdp_drops: what a program drops has arrived
+    drops = [n for each, n in driver_statistics(name) if re.fullmatch(r"rx_queue_\d+_drops", each)]
     return sum(drops) if drops else None
 
 

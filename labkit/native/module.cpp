@@ -8,4 +8,5 @@ NB_MODULE(_native, m) {
     labkit::bind_engines(m);
     labkit::bind_microcosts(m);
     labkit::bind_sim(m);
+    labkit::bind_sinks(m);
 }

@@ -8,6 +8,13 @@ set(LABKIT_CORE_SOURCES
     microcosts.cpp
     pacing.cpp
     parked_program.cpp
+    rx_arrivals.cpp
+    rx_capture.cpp
+    rx_frame.cpp
+    rx_known.cpp
+    rx_ring.cpp
+    rx_socket.cpp
+    rx_xdp.cpp
     sim_nic.cpp
     socket.cpp
     stamp.cpp
@@ -26,4 +33,5 @@ set(LABKIT_BINDING_SOURCES
     bind_errors.cpp
     bind_frame_table.cpp
     bind_microcosts.cpp
-    bind_sim.cpp)
+    bind_sim.cpp
+    bind_sinks.cpp)

@@ -8,19 +8,23 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from labkit.agent.client import AgentClient
 from labkit.agent.protocol import Measured, Opened, Run
+from labkit.agent.sink_records import SinkConfig
 from labkit.audit.run import audit_summary
 from labkit.engines.base import EngineConfig
 from labkit.engines.choose import choose
 from labkit.errors import LabError, LabWarning
-from labkit.factors import Scalar, Settings
+from labkit.factors import RECEIVING_SINKS, Scalar, Settings
 from labkit.linux.machine import machine_facts
 from labkit.records import Frames, RigInfo, Sample, Traffic, Trial, Workload
 from labkit.rigs import catalog
 from labkit.rigs.assemble import SAMPLE_EVERY_NS, Asked, trial_of
 from labkit.rigs.base import Applied, OpenRig, check_length
 from labkit.rigs.peer_counter import PeerRule
+from labkit.rigs.sink_checks import check_block
 from labkit.traffic.limits import check_frames
 from labkit.units import seconds_to_ns
 
@@ -114,11 +118,12 @@ class AgentRig(OpenRig):
         LabError
             The link has no carrier.
         """
-        catalog.check_workload(self._info, workload)
+        self._check_workload(workload)
         engine, frames = choose(workload.engine), self._table(workload)
         engine.check(frames, self._config(workload, duration_ns=1, count=None))
         looked = self._client.look(workload.sink or self._sink)
         check_frames(frames, looked.link.mtu)
+        check_block(workload, frames)
         if not looked.link.carrier:
             raise LabError(
                 f"{looked.link.name}: no carrier, the peer is down; bring it up (on veth: peer_carrier=True, "
@@ -170,7 +175,7 @@ class AgentRig(OpenRig):
         check_length(duration_s, count)
         if check:
             self.check(workload)
-        catalog.check_workload(self._info, workload)
+        self._check_workload(workload)
         sink, engine = workload.sink or self._sink, choose(workload.engine)
         config = self._config(workload, duration_ns=seconds_to_ns(duration_s), count=count)
         frames = self._table(workload)
@@ -185,6 +190,7 @@ class AgentRig(OpenRig):
                 workers=1 if workload.cpus is None else workload.cpus,
                 sample_every_ns=SAMPLE_EVERY_NS,
                 peer_counters=list(rule.counters),
+                sink_config=_sink_config(workload),
             ),
             longest_s=duration_s,
             on_sample=on_sample,
@@ -239,6 +245,11 @@ class AgentRig(OpenRig):
             realtime_priority=workload.realtime_priority,
         )
 
+    def _check_workload(self, workload: Workload) -> None:
+        """Raise what is wrong with a workload on this rig, whose own sink counts where it names none."""
+        named = workload if workload.sink else msgspec.structs.replace(workload, sink=self._sink)
+        catalog.check_workload(self._info, named)
+
     def _table(self, workload: Workload) -> Frames:
         """The workload's frames, built once for all runs of the same flow."""
         if self._frames is None or workload.flow is not self._flow:
@@ -246,7 +257,18 @@ class AgentRig(OpenRig):
         return self._frames
 
     def _peer_rule(self, frames: Frames, sink: str) -> PeerRule:
-        """The rule for these frames, found once."""
+        """The rule for these frames, found once; a sink that receives counts itself."""
+        if sink in RECEIVING_SINKS:
+            return PeerRule(counters=(), note=None)
         if self._rule is None or self._rule_sink != sink:
             self._rule, self._rule_sink = self._find_rule(frames, self._client.look(sink)), sink
         return self._rule
+
+
+def _sink_config(workload: Workload) -> SinkConfig:
+    return SinkConfig(
+        cpu=workload.sink_cpu,
+        sockets=workload.sink_sockets,
+        block_bytes=workload.sink_block_bytes,
+        retire_ms=workload.sink_retire_ms,
+    )

@@ -14,8 +14,10 @@ from labkit.counters.reconcile import Counts, difference_reason, reconciled
 from labkit.engines.base import EngineReport
 from labkit.factors import Scalar
 from labkit.records import SCHEMA_VERSION, Mark, Privilege, Sample, Trial
+from labkit.rigs.arrived import sink_told
 from labkit.rigs.paced import pacing, rate_missed
 from labkit.rigs.peer_counter import PeerRule
+from labkit.rigs.peer_counts import peer_counter, peer_dropped, peer_received
 from labkit.units import NS_PER_S, ns_per_packet, rate_pps, seconds_to_ns
 
 BUSY_RATIO = 1.02
@@ -114,8 +116,8 @@ def _counts(measured: Measured, rule: PeerRule) -> Counts:
         qdisc_queued=after.qdisc_queued,
         device_sent=device_sent,
         device_dropped=device.get("tx_dropped"),
-        peer_received=_peer_received(measured, rule, queue_dropped, softnet),
-        peer_dropped=queue_dropped if rule.counters else None,
+        peer_received=peer_received(measured, rule, queue_dropped, softnet),
+        peer_dropped=peer_dropped(measured, rule, queue_dropped),
         attempted=report.attempted,
     )
 
@@ -130,24 +132,6 @@ def _handed_over(report: EngineReport, device_sent: int | None) -> int | None:
     if whole is None or device_sent is None or report.sent is None:
         return report.sent
     return whole if abs(device_sent - whole) < abs(device_sent - report.sent) else report.sent
-
-
-def _peer_received(
-    measured: Measured, rule: PeerRule, queue_dropped: int | None, softnet_dropped: int | None
-) -> int | None:
-    if not rule.counters:
-        return None
-    peer = counter_deltas(measured.before.peer, measured.after.peer)
-    total = 0
-    for name in rule.counters:
-        counted = peer.get(name)
-        if counted is None:
-            return None
-        total += counted
-    if "rx_dropped" in rule.counters:
-        # rx_dropped holds full queues' drops too; those never reached the peer's stack
-        total -= (queue_dropped or 0) + (softnet_dropped or 0)
-    return total
 
 
 def _marks(asked: Asked, measured: Measured, counts: Counts, samples: tuple[Sample, ...]) -> list[Mark]:
@@ -270,7 +254,8 @@ def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerR
         "cpu": measured.cpu,
         **_workers(measured),
         "device_counter": f"{measured.device} {measured.device_counter}",
-        "peer_counter": " + ".join(f"{measured.peer_device} {name}" for name in rule.counters) or None,
+        "peer_counter": peer_counter(asked.sink, measured, rule),
+        **sink_told(measured.arrived, report, counts.engine_sent),
         **_super_packets(asked, report, counts),
         **pacing(asked.rate_pps, report, counts),
         **_buffers(report),

@@ -11,12 +11,12 @@ from labkit.factors import (
     PKTGEN_FACTORS,
     RECEIVING_SINKS,
     SETTING_NAMES,
-    SINK_FACTORS,
     SINK_NAMES,
 )
 from labkit.paths import data_dir
 from labkit.records import RigInfo, Workload
 from labkit.rigs.profiles import load_profiles
+from labkit.rigs.sink_checks import check_sink_factors
 from labkit.simnic.profile import Profile
 from labkit.simnic.sender import Sender, terms
 from labkit.simnic.settings import setting_rules
@@ -30,7 +30,7 @@ VETH: Final = RigInfo(
     name="veth",
     title="two ends of a veth pair in private namespaces; real packets, no root",
     engines=REAL_ENGINES,
-    sinks=("stack", "ifb"),
+    sinks=("stack", "ifb", *RECEIVING_SINKS),
     factors=(
         *("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "txqueuelen"),
         *("rx_channels", "tx_channels", "gro", "threaded", "napi_defer_hard_irqs", "gro_flush_timeout_ns"),
@@ -43,7 +43,7 @@ DEVICE: Final = RigInfo(
     name=f"{DEVICE_PREFIX}INTERFACE",
     title="an interface of this machine, its settings journalled and put back; needs root",
     engines=REAL_ENGINES,
-    sinks=("wire", "port"),
+    sinks=("wire", "port", *RECEIVING_SINKS),
     factors=(),
 )
 PRIVATE: Final = "Nothing of this outlives the rig."
@@ -92,7 +92,7 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
         raise WorkloadError(f"cpu {workload.cpu}: CPUs count from 0")
     if simulated_rig:
         _check_real_only(info, workload)
-    _check_sink_factors(info, workload)
+    check_sink_factors(info, workload)
 
 
 def _check_real_only(info: RigInfo, workload: Workload) -> None:
@@ -105,16 +105,6 @@ def _check_real_only(info: RigInfo, workload: Workload) -> None:
             raise CapabilityMissingError(
                 f"rig '{info.name}': a simulated sender has no {name}; try rig '{VETH.name}'"
             )
-
-
-def _check_sink_factors(info: RigInfo, workload: Workload) -> None:
-    """Refuse what only receiving sinks have where frames end in another one."""
-    given = [name for name in SINK_FACTORS if getattr(workload, name) is not None]
-    if given and workload.sink not in RECEIVING_SINKS:
-        raise CapabilityMissingError(
-            f"rig '{info.name}': sink '{workload.sink or info.sinks[0]}' only counts and has no {given[0]}; "
-            f"take one of sinks {listed(RECEIVING_SINKS)}, where the rig has it"
-        )
 
 
 def check_costs(profile: Profile, sender: Sender) -> None:

@@ -14,7 +14,7 @@ from labkit.agent.protocol import Measured, Opened
 from labkit.drivers.choose import facts_of
 from labkit.drivers.facts import DriverFacts
 from labkit.errors import AgentLostError, JournalError, LabError, LabWarning, WorkloadError
-from labkit.factors import SETTING_NAMES, Scalar, Settings, typed
+from labkit.factors import RECEIVING_SINKS, SETTING_NAMES, Scalar, Settings, typed
 from labkit.nic.profiles import SettingsProfile, settings_profile
 from labkit.records import Frames, RigInfo
 from labkit.rigs import catalog
@@ -82,7 +82,7 @@ class DeviceRig(AgentRig):
             name=f"{catalog.DEVICE_PREFIX}{name}",
             title=f"interface {name}, driver {opened.driver or 'unknown'}",
             engines=catalog.DEVICE.engines,
-            sinks=(WIRE, PORT) if port else (WIRE,),
+            sinks=(WIRE, PORT, *RECEIVING_SINKS) if port else (WIRE,),
             factors=tuple(opened.settings),
         )
         self._facts = facts_of(opened.driver or "")

@@ -8,6 +8,7 @@ from typing import Final
 from labkit.agent.client import AgentClient
 from labkit.agent.launch import start_agent
 from labkit.agent.protocol import Opened
+from labkit.agent.sinks import NEEDS_ROOT as PROGRAM_NEEDS_ROOT
 from labkit.drivers.facts import DriverFacts
 from labkit.drivers.virtual import VETH as VETH_FACTS
 from labkit.engines.xdp_live import NEEDS_ROOT
@@ -49,8 +50,9 @@ class VethRig(AgentRig):
     peer_carrier : bool
         False takes the receiving end down: what does each engine say then?
     sink : str
-        Where frames end unless the workload says otherwise: ``stack`` (the peer's IP stack drops them) or
-        ``ifb`` (a device that counts and drops; no peer).
+        Where frames end unless the workload says otherwise: ``stack`` (the peer's IP stack drops them),
+        ``ifb`` (a device that counts and drops; no peer), or at the peer in ``rx_ring`` or ``socket``, which
+        look at each, or in ``xdp_drop``, which counts them.
 
     Raises
     ------
@@ -96,6 +98,8 @@ class VethRig(AgentRig):
         so to nobody.
         """
         super().check(workload)
+        if (workload.sink or self._sink) == "xdp_drop" and self._privilege == "userns":
+            raise CapabilityMissingError(f"veth: sink 'xdp_drop': {PROGRAM_NEEDS_ROOT}")
         if workload.engine != "xdp_live":
             return
         if self._privilege == "userns":

@@ -1,0 +1,68 @@
+"""What a workload may ask of a receiving sink: which factors each has, and within which limits. Pure."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Final
+
+from labkit.errors import CapabilityMissingError, WorkloadError, listed
+from labkit.factors import RECEIVING_SINKS, SINK_FACTORS
+from labkit.records import Frames, RigInfo, Workload
+
+FACTORS_OF_SINK: Final = {
+    "rx_ring": SINK_FACTORS,
+    "socket": ("sink_cpu", "sink_sockets"),
+    "xdp_drop": (),
+}
+WHY_NOT: Final = {
+    "socket": "it is read as frames come; take sink 'rx_ring'",
+    "xdp_drop": "its program runs where the device receives; take sink 'rx_ring' or 'socket'",
+}
+LIMITS: Final = {
+    "sink_cpu": (0, 2**31 - 1),
+    "sink_sockets": (1, 64),
+    "sink_block_bytes": (mmap.PAGESIZE, 8 << 20),
+    "sink_retire_ms": (1, 1000),
+}
+"""Of retire times: a run waits at its end until the last block is handed over."""
+BESIDE_A_FRAME: Final = 256
+"""Bytes of a block that hold headers instead of a frame, generously (packet_mmap.rst, tpacket3_hdr)."""
+
+
+def check_sink_factors(info: RigInfo, workload: Workload) -> None:
+    """Raise unless the workload's sink has the factors that the workload names.
+
+    Raises
+    ------
+    CapabilityMissingError
+        This sink never has that factor.
+    WorkloadError
+        A value out of range.
+    """
+    given = [name for name in SINK_FACTORS if getattr(workload, name) is not None]
+    if given and workload.sink not in RECEIVING_SINKS:
+        raise CapabilityMissingError(
+            f"rig '{info.name}': sink '{workload.sink or info.sinks[0]}' only counts and has no {given[0]}; "
+            f"take one of sinks {listed(RECEIVING_SINKS)}, where the rig has it"
+        )
+    for name in given:
+        sink = workload.sink or ""
+        if name not in FACTORS_OF_SINK[sink]:
+            raise CapabilityMissingError(f"rig '{info.name}': sink '{sink}' has no {name}: {WHY_NOT[sink]}")
+        value, (low, high) = getattr(workload, name), LIMITS[name]
+        if not low <= value <= high:
+            raise WorkloadError(f"{name} {value} is outside {low}..{high}")
+    if workload.sink_block_bytes is not None and workload.sink_block_bytes % mmap.PAGESIZE:
+        raise WorkloadError(
+            f"sink_block_bytes {workload.sink_block_bytes}: blocks are whole pages of {mmap.PAGESIZE} bytes"
+        )
+
+
+def check_block(workload: Workload, frames: Frames) -> None:
+    """Raise `WorkloadError` unless the longest frame fits in a block of the ring."""
+    block_bytes, needed = workload.sink_block_bytes, frames.longest_bytes + BESIDE_A_FRAME
+    if block_bytes is not None and block_bytes < needed:
+        raise WorkloadError(
+            f"sink_block_bytes {block_bytes}: the longest frame of {frames.longest_bytes} bytes needs a "
+            f"block of {needed}"
+        )
