@@ -13,10 +13,11 @@ from labkit.agent.sink_records import Arrived, SinkConfig
 from labkit.engines.base import EngineConfig, EngineReport
 from labkit.factors import Scalar
 from labkit.linux.links import LinkFacts
+from labkit.linux.perf_script import CpuSamples
 from labkit.nic.put_back import PutBack
 from labkit.records import Privilege, Sample
 
-PROTOCOL_VERSION: Final = 6
+PROTOCOL_VERSION: Final = 7
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -125,6 +126,8 @@ class Run(Message, frozen=True, kw_only=True):
         For all workers together: each has its share of count and rate.
     workers : int
         Senders, each with a thread, a CPU and a queue of its own.
+    profile : bool
+        Whether the senders' CPUs are to be sampled.
     """
 
     engine: str
@@ -134,6 +137,7 @@ class Run(Message, frozen=True, kw_only=True):
     sample_every_ns: int
     peer_counters: list[str]
     sink_config: SinkConfig = SinkConfig()
+    profile: bool = False
 
 
 class Stop(Message, frozen=True, kw_only=True):
@@ -243,6 +247,8 @@ class Measured(Message, frozen=True, kw_only=True):
         Device counters as the engine ended; what `after` has more left a queue later.
     settled : bool
         Whether the queue was empty and two reads in a row agreed in the end.
+    samples : CpuSamples or None
+        What the senders' CPUs did meanwhile, where a profile was wanted.
     """
 
     report: EngineReport
@@ -261,6 +267,7 @@ class Measured(Message, frozen=True, kw_only=True):
     steal_ns: int | None
     kernel_warnings: list[str] | None
     arrived: Arrived | None = None
+    samples: CpuSamples | None = None
 
 
 class Failed(Message, frozen=True, kw_only=True):

@@ -5,14 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from labkit.agent.channel import Channel
 from labkit.agent.host import Host
 from labkit.agent.protocol import Live, Measured, Reading, Run, Stop
+from labkit.agent.sampling import sampling
 from labkit.agent.sinks import Sink
 from labkit.agent.workers import Senders, merged, shares
 from labkit.counters.deltas import counter_deltas
+from labkit.engines.base import EngineConfig
 from labkit.engines.choose import choose
 from labkit.linux.kernel_log import KernelLog
 from labkit.linux.latency import cpus_kept_awake
@@ -32,9 +36,29 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
     ------
     Closed
         The client is gone; the engine has been stopped.
+    CapabilityMissingError
+        A profile is wanted and cannot be taken here; nothing was sent.
     """
     allowed = os.sched_getaffinity(0)
     configs = shares(request, host.ifindex(request.sink), allowed)
+    cpus = [config.cpu for config in configs if config.cpu is not None]
+    longest_s = (request.config.duration_ns or NS_PER_S) / NS_PER_S
+    with sampling(cpus, longest_s, wanted=request.profile) as sampler:
+        measured = _sent(channel, host, frames, request, log, configs, allowed)
+        if sampler is None:
+            return measured
+        return msgspec.structs.replace(measured, samples=sampler.samples(measured.workers))
+
+
+def _sent(
+    channel: Channel,
+    host: Host,
+    frames: Frames,
+    request: Run,
+    log: KernelLog,
+    configs: Sequence[EngineConfig],
+    allowed: set[int],
+) -> Measured:
     cpus = [config.cpu for config in configs if config.cpu is not None]
     log.warnings()
     stolen_before = _stolen_ns(cpus)

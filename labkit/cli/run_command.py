@@ -31,6 +31,7 @@ from labkit.records import Workload
         "labkit run --rig sim:ixgbe --engine pktgen --batch 8 --clone-skb 0 --cpus 2",
         "labkit run --rig sim:ixgbe --engine pktgen --fault carrier_lost_after_s=0.5",
         "labkit run --imix",
+        "labkit run --profile",
         "labkit run --pcap frames.pcap",
         "labkit run --rig nic:eth8 --port eth9 --set tx_ring=512 --dry-run",
     ),
@@ -48,6 +49,7 @@ from labkit.records import Workload
 )
 @click.option("--dry-run", is_flag=True, help="Say what --set would change, and neither change nor send.")
 @click.option("--unchecked", is_flag=True, help="Let the kernel refuse what labkit would refuse beforehand.")
+@click.option("--profile", is_flag=True, help="Sample the CPUs with perf: where the nanoseconds go.")
 @json_option
 def command(
     rig_name: str,
@@ -57,6 +59,7 @@ def command(
     settings: tuple[str, ...],
     dry_run: bool,
     unchecked: bool,
+    profile: bool,
     as_json: bool,
     **others: Any,
 ) -> None:
@@ -75,11 +78,18 @@ def command(
         return
     flow = flow_of(others)
     workload = Workload(flow=flow, engine=engine, **{name: others[name] for name in SENDING})
+    length: dict[str, Any] = {"duration_s": duration_s, "count": count}
     with open_rig(rig_name, others) as rig:
-        trial = run_trial(
-            rig, workload, settings=asked or None, duration_s=duration_s, count=count, check=not unchecked
-        )
+        if profile:
+            from labkit.experiment.profile import profile as run_profiled
+
+            seen = run_profiled(rig, workload, settings=asked or None, check=not unchecked, **length)
+            trial, told = seen.trial, seen.as_json()
+        else:
+            seen = None
+            trial = run_trial(rig, workload, settings=asked or None, check=not unchecked, **length)
+            told = trial.as_json()
     if as_json:
-        show.print_json(trial.as_json())
+        show.print_json(told)
     else:
-        click.echo(show.trial_text(trial))
+        click.echo("\n".join([show.trial_text(trial), *([seen.profile.text()] if seen else [])]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from labkit.factors import Settings
 from labkit.records import Sample, Trial, Workload
@@ -11,6 +12,7 @@ from labkit.rigs.base import Rig
 CURABLE_MARKS = frozenset({"cpu-shared", "kernel-log", "rate-missed", "device-reset", "frozen"})
 """Marks of a disturbance that may be gone the next time; without carrier nothing gets better."""
 MAX_REPEATS = 3
+T = TypeVar("T")
 
 
 def run_trial(
@@ -57,9 +59,17 @@ def run_trial(
             rig.check(workload)
         if warmup_s:
             rig.run(workload, duration_s=warmup_s, check=False)
-        trial = rig.run(workload, duration_s=duration_s, count=count, on_sample=on_sample, check=False)
-        for _ in range(MAX_REPEATS):
-            if not CURABLE_MARKS & set(trial.marks):
-                break
-            trial = rig.run(workload, duration_s=duration_s, count=count, on_sample=on_sample, check=False)
-        return trial
+        return undisturbed(
+            lambda: rig.run(workload, duration_s=duration_s, count=count, on_sample=on_sample, check=False),
+            lambda trial: trial,
+        )
+
+
+def undisturbed(run: Callable[[], T], trial_of: Callable[[T], Trial]) -> T:
+    """What `run` gives, run again at most three times while the trial in it is marked as disturbed."""
+    found = run()
+    for _ in range(MAX_REPEATS):
+        if not CURABLE_MARKS & set(trial_of(found).marks):
+            break
+        found = run()
+    return found

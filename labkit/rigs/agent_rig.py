@@ -12,6 +12,7 @@ import msgspec
 
 from labkit.agent.client import AgentClient
 from labkit.agent.protocol import Measured, Opened, Run
+from labkit.agent.sampling import PROFILING_S
 from labkit.agent.sink_records import SinkConfig
 from labkit.audit.run import audit_summary
 from labkit.engines.base import EngineConfig
@@ -19,6 +20,7 @@ from labkit.engines.choose import choose
 from labkit.errors import LabError, LabWarning
 from labkit.factors import RECEIVING_SINKS, Scalar, Settings
 from labkit.linux.machine import machine_facts
+from labkit.linux.perf_script import CpuSamples
 from labkit.records import Frames, RigInfo, Sample, Traffic, Trial, Workload
 from labkit.rigs import catalog
 from labkit.rigs.assemble import SAMPLE_EVERY_NS, Asked, trial_of
@@ -172,6 +174,39 @@ class AgentRig(OpenRig):
         WorkloadError
             What makes no sense whatever the kernel would say, with ``check=False`` too.
         """
+        return self._run(workload, duration_s, count, on_sample, check=check, profile=False)[0]
+
+    def run_sampled(
+        self,
+        workload: Workload,
+        *,
+        duration_s: float = 1.0,
+        count: int | None = None,
+        on_sample: Callable[[Sample], None] | None = None,
+        check: bool = True,
+    ) -> tuple[Trial, CpuSamples]:
+        """`run`, and what the senders' CPUs did meanwhile, as perf samples them.
+
+        Raises
+        ------
+        CapabilityMissingError
+            No perf here, or the kernel shows neither CPUs nor symbols to the agent: before anything is sent.
+        """
+        trial, samples = self._run(workload, duration_s, count, on_sample, check=check, profile=True)
+        if samples is None:
+            raise LabError("agent gave no samples where a profile was due; run `make setup`")
+        return trial, samples
+
+    def _run(
+        self,
+        workload: Workload,
+        duration_s: float,
+        count: int | None,
+        on_sample: Callable[[Sample], None] | None,
+        *,
+        check: bool,
+        profile: bool,
+    ) -> tuple[Trial, CpuSamples | None]:
         check_length(duration_s, count)
         if check:
             self.check(workload)
@@ -191,8 +226,9 @@ class AgentRig(OpenRig):
                 sample_every_ns=SAMPLE_EVERY_NS,
                 peer_counters=list(rule.counters),
                 sink_config=_sink_config(workload),
+                profile=profile,
             ),
-            longest_s=duration_s,
+            longest_s=duration_s + (PROFILING_S if profile else 0.0),
             on_sample=on_sample,
         )
         observed = self._observed(measured)
@@ -220,7 +256,7 @@ class AgentRig(OpenRig):
             push_back=observed.get("push_back"),
             device_resets=observed.get("device_resets", ()),
         )
-        return trial_of(asked, measured, rule, samples)
+        return trial_of(asked, measured, rule, samples), measured.samples
 
     def stop(self) -> None:
         """End the run in progress; callable from another thread."""

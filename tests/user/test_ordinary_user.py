@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +48,17 @@ def test_real_packets_are_sent_and_reconciled_without_root(ordinary_user, engine
     assert trial["privilege"] == "userns"
     assert trial["reconciled"] is True
     assert trial["engine_sent"] == trial["device_sent"] == trial["peer_received"] > 0
+
+
+@pytest.mark.network
+def test_profile_is_refused_with_the_sysctl_that_allows_it(ordinary_user) -> None:
+    said = ordinary_user.run(*"labkit run --profile --duration 0.1".split())
+    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) <= 0:
+        pytest.skip("kernel.perf_event_paranoid lets everybody sample CPUs here")
+    assert said.returncode == 4
+    assert "kernel.perf_event_paranoid <= 0" in said.stderr
+    assert "sudo sysctl" in said.stderr
+    assert said.stdout == ""
 
 
 @pytest.mark.network
