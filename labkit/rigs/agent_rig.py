@@ -21,6 +21,7 @@ from labkit.rigs import catalog
 from labkit.rigs.assemble import SAMPLE_EVERY_NS, Asked, trial_of
 from labkit.rigs.base import Applied, OpenRig, check_length
 from labkit.rigs.peer_counter import PeerRule
+from labkit.rigs.push_back import pushed_back, seen_above
 from labkit.traffic.limits import check_frames
 from labkit.units import seconds_to_ns
 
@@ -84,9 +85,13 @@ class AgentRig(OpenRig):
         """What the hardware does with accepted settings, where its steps are known."""
         return accepted
 
-    def _observed(self, measured: Measured) -> dict[str, Any]:  # noqa: ARG002 - a rig with a driver reads it
-        """What the driver's own counters tell of a run; nothing where there are none."""
+    def _observed(self, measured: Measured, sink: str) -> dict[str, Any]:  # noqa: ARG002 - rigs read them
+        """What else the rig's own counters tell of a run; nothing where there are none."""
         return {}
+
+    def _full(self, sink: str) -> str:  # noqa: ARG002 - a rig whose sinks differ reads it
+        """What is full when the device takes no more."""
+        return "TX ring"
 
     @abc.abstractmethod
     def _find_rule(self, frames: Frames, looked: Opened) -> PeerRule:
@@ -189,7 +194,7 @@ class AgentRig(OpenRig):
             longest_s=duration_s,
             on_sample=on_sample,
         )
-        observed = self._observed(measured)
+        observed = {**seen_above(measured), **self._observed(measured, sink)}
         asked = Asked(
             rig=self._info.name,
             engine=engine.name,
@@ -209,7 +214,8 @@ class AgentRig(OpenRig):
                 "audit": audit_summary(cpu=measured.cpu),
                 **observed,
             },
-            push_back=observed.get("push_back"),
+            push_back=pushed_back(observed),
+            full=self._full(sink),
             device_resets=observed.get("device_resets", ()),
         )
         return trial_of(asked, measured, rule, samples)
