@@ -85,9 +85,9 @@ class AgentRig(OpenRig):
         """What the hardware does with accepted settings, where its steps are known."""
         return accepted
 
-    def _observed(self, measured: Measured, sink: str) -> dict[str, Any]:  # noqa: ARG002 - rigs read them
-        """What else the rig's own counters tell of a run; nothing where there are none."""
-        return {}
+    def _observed(self, measured: Measured, sink: str) -> dict[str, Any]:  # noqa: ARG002 - other rigs do
+        """What else the rig's counters tell of a run."""
+        return dict(seen_above(measured))
 
     def _full(self, sink: str) -> str:  # noqa: ARG002 - a rig whose sinks differ reads it
         """What is full when the device takes no more."""
@@ -194,7 +194,7 @@ class AgentRig(OpenRig):
             longest_s=duration_s,
             on_sample=on_sample,
         )
-        observed = {**seen_above(measured), **self._observed(measured, sink)}
+        observed = self._observed(measured, sink)
         asked = Asked(
             rig=self._info.name,
             engine=engine.name,

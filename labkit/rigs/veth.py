@@ -105,8 +105,9 @@ class VethRig(AgentRig):
         return checked
 
     def _observed(self, measured: Measured, sink: str) -> dict[str, Any]:
-        """Whether frames took the way into the peer that its mode says."""
+        """Push-back, and whether frames took the way into the peer that its mode says."""
         return {
+            **super()._observed(measured, sink),
             "peer_mode": peer_mode_of(measured, sink=sink, asked=self._asked, accepted=self._accepted),
         }
 
