@@ -10,7 +10,7 @@ from pathlib import Path
 from labkit.agent.peer_mode import PeerKnob
 from labkit.agent.protocol import Opened, Reading
 from labkit.drivers.virtual import VETH as VETH_FACTS
-from labkit.errors import CapabilityMissingError, LabError, errno_name
+from labkit.errors import CapabilityMissingError, LabError, WorkloadError, errno_name
 from labkit.factors import Scalar
 from labkit.linux import namespaces
 from labkit.linux.ethtool import Ethtool
@@ -228,7 +228,9 @@ class VethHost:
             time.sleep(CARRIER_STEP_S)
 
     def _device(self, sink: str) -> str:
-        device = DEVICE_OF_SINK[sink]
+        device = DEVICE_OF_SINK.get(sink)
+        if device is None:
+            raise WorkloadError(f"veth: no sink {sink!r}; known: {', '.join(sorted(DEVICE_OF_SINK))}")
         if device == IFB and IFB not in self._indices:
             try:
                 self._links.add_ifb(IFB, IFB_MAC)
