@@ -39,7 +39,10 @@ SETTING_KINDS: Final[Mapping[str, type]] = {
             "gro gso tso tx_udp_segmentation rx_checksum tx_checksum sg lro ufo rxvlan txvlan ntuple rxhash "
             "pause_autoneg pause_rx pause_tx threaded",
         ),
-        (str, f"qdisc xps_cpus rps_cpus irq_affinity rx_profile tx_profile {' '.join(BY_QUEUE_SETTINGS)}"),
+        (
+            str,
+            f"qdisc peer xps_cpus rps_cpus irq_affinity rx_profile tx_profile {' '.join(BY_QUEUE_SETTINGS)}",
+        ),
     )
     for name in names.split()
 }

@@ -12,7 +12,7 @@ from labkit.agent.device import StateFolders
 from labkit.agent.protocol import Request
 from labkit.agent.server import Server
 from labkit.agent.trust import loaded_code, refuse_open_code
-from labkit.errors import CapabilityMissingError
+from labkit.errors import CapabilityMissingError, LabError
 from labkit.linux.kernel_log import KernelLog
 
 
@@ -33,6 +33,8 @@ def main() -> None:
     try:
         channel = Channel(0, private_out, Request, life_fd=_client_life())
         Server(channel, log, _folders(sys.argv[1:])).serve()
+    except LabError as broken:
+        sys.exit(str(broken))  # the client shows the last words
     finally:
         log.close()
 

@@ -138,5 +138,5 @@ class Channel:
         del self._buffer[:end]
         try:
             return self._decoder.decode(body)  # type: ignore[no-any-return]
-        except msgspec.MsgspecError as odd:
+        except (msgspec.MsgspecError, RecursionError) as odd:
             raise LabError(f"agent protocol: unreadable message: {odd}") from odd

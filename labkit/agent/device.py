@@ -170,6 +170,7 @@ class DeviceHost:
             peer_queue_dropped=port.dropped(peer) if port else None,
             qdisc_dropped=qdisc.dropped,
             qdisc_queued=qdisc.queued,
+            qdisc_requeued=qdisc.requeued,
             softnet_dropped=softnet_dropped(),
             statistics=[*driver_statistics(self._device.name), *self._standard_statistics().items()],
             interrupts=self._interrupts.by_name(),

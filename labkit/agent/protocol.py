@@ -207,6 +207,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
+    peer_napi_packets : int or None
+        Frames that a veth peer's NAPI took in; the others went past it.
+    qdisc_requeued : int or None
+        How often the qdisc took packets back because the device was full.
     interrupts : dict of str to int or None
         Those of the device's queues, as ``/proc/interrupts`` calls them.
     """
@@ -217,6 +221,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     qdisc_dropped: int | None
     qdisc_queued: int | None
     softnet_dropped: int | None
+    peer_napi_packets: int | None = None
+    qdisc_requeued: int | None = None
     statistics: list[tuple[str, int]] = []
     interrupts: dict[str, int] | None = None
 

@@ -11,13 +11,14 @@ import msgspec
 
 from labkit.agent.channel import Channel
 from labkit.agent.host import Host
-from labkit.agent.protocol import Live, Measured, Reading, Run, Stop
+from labkit.agent.protocol import Failed, Live, Measured, Reading, Run, Stop
 from labkit.agent.sampling import sampling
 from labkit.agent.sinks import Sink
 from labkit.agent.workers import Senders, merged, shares
 from labkit.counters.deltas import counter_deltas
 from labkit.engines.base import EngineConfig
 from labkit.engines.choose import choose
+from labkit.errors import WorkloadError
 from labkit.linux.kernel_log import KernelLog
 from labkit.linux.latency import cpus_kept_awake
 from labkit.linux.links import LinkFacts
@@ -27,6 +28,8 @@ from labkit.units import NS_PER_S
 
 SETTLE_NS = 100_000_000
 SETTLE_STEP_S = 0.002
+SHORTEST_SAMPLE_NS = 1_000_000
+"""Samples that come quicker would fill the stream with themselves."""
 
 
 def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: KernelLog) -> Measured:
@@ -39,6 +42,8 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
     CapabilityMissingError
         A profile is wanted and cannot be taken here; nothing was sent.
     """
+    if request.sample_every_ns < SHORTEST_SAMPLE_NS:
+        raise WorkloadError(f"sample every {request.sample_every_ns} ns: give {SHORTEST_SAMPLE_NS} or more")
     allowed = os.sched_getaffinity(0)
     configs = shares(request, host.ifindex(request.sink), allowed)
     cpus = [config.cpu for config in configs if config.cpu is not None]
@@ -134,6 +139,10 @@ def _watch(
         if isinstance(message, Stop):
             senders.stop()
             return
+        if message is not None:
+            told = f"agent: a run is in progress, and {type(message).__name__} has to wait for its end"
+            refused = Failed(kind="RigBusyError", message=told, errno=None, kernel_text=None)
+            channel.send(msgspec.structs.replace(refused, number=message.number))
         if _readable(wake_fd) and senders.ended:
             return
         if time.monotonic_ns() >= next_ns:

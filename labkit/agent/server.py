@@ -35,7 +35,7 @@ from labkit.agent.protocol import (
 )
 from labkit.agent.runner import run_once
 from labkit.agent.veth import VethHost
-from labkit.errors import LabError
+from labkit.errors import LabError, WorkloadError
 from labkit.linux.kernel_log import KernelLog
 from labkit.traffic.table import FrameTable
 
@@ -75,7 +75,13 @@ class Server:
         }
 
     def serve(self) -> None:
-        """Answer until the client closes the stream; then give everything back."""
+        """Answer until the client closes the stream; then give everything back.
+
+        Raises
+        ------
+        LabError
+            What arrived is not of this protocol: where the next message begins is unknown then.
+        """
         try:
             while True:
                 asked = self._channel.receive()
@@ -136,10 +142,15 @@ class Server:
         return self._host.look("port" if asked.port else "wire")
 
     def _load(self, asked: Load) -> Message:
-        self._frames = FrameTable(asked.block, asked.offsets, asked.lengths)
+        try:
+            self._frames = FrameTable(asked.block, asked.offsets, asked.lengths)
+        except ValueError as odd:
+            raise WorkloadError(f"agent: {odd}") from odd
         return Done()
 
     def _restore(self, asked: Restore) -> Message:
+        if asked.level < 0:
+            raise WorkloadError(f"agent: level {asked.level}: changes are numbered from 0")
         return Done(notes=self._rig().restore(asked.level))
 
     def _run(self, asked: Run) -> Message:

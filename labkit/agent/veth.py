@@ -11,16 +11,17 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from labkit._native import Progress
+from labkit.agent.peer_mode import PeerKnob
 from labkit.agent.protocol import Opened, Reading, Run
 from labkit.agent.sinks import Place, Sink, receiving
 from labkit.drivers.virtual import VETH as VETH_FACTS
-from labkit.errors import CapabilityMissingError, LabError, errno_name
+from labkit.errors import CapabilityMissingError, LabError, WorkloadError, errno_name
 from labkit.factors import RECEIVING_SINKS, Scalar
 from labkit.linux import namespaces
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.interfaces import NamedInterface
 from labkit.linux.link_stats import LinkStats
-from labkit.linux.links import LinkFacts, Links, QdiscCounts, switch_ipv6_off, veth_queue_drops
+from labkit.linux.links import LinkFacts, Links, QdiscCounts, switch_ipv6_off, veth_queue_counts
 from labkit.linux.machine import softnet_dropped
 from labkit.nic.apply import SettingsHost
 from labkit.nic.ethtool_knobs import KnobOfEnds, ethtool_knobs
@@ -42,9 +43,8 @@ CARRIER_WITHIN_S, CARRIER_STEP_S = 2.0, 0.001
 SENDER_CHANNELS = ("rx_channels", "tx_channels")
 SUPER_PACKETS = "tx_udp_segmentation"
 """Off, a super-packet of UDP segments leaves as its frames; on, these devices take it whole."""
-PEER_FEATURES = ("gro",)
-"""Features of the receiving end; with GRO it has a NAPI of its own."""
-PEER_NAPI = ("threaded", "napi_defer_hard_irqs", "gro_flush_timeout_ns")
+PEER_NAPI = ("napi_defer_hard_irqs", "gro_flush_timeout_ns")
+PEER_FILES = ("threaded", *PEER_NAPI)
 """Settings of the receiving end, where a veth's NAPI runs."""
 READS = 10
 """Most reads of a moment; a queue that is faster than that has no moment."""
@@ -110,10 +110,14 @@ class VethHost:
             self._knobs[SUPER_PACKETS] = self._super_packets
             self._super_packets.knobs.append(sender[SUPER_PACKETS])
             self._super_packets.write(False)  # noqa: FBT003 - the value
-        self._knobs.update({name: peer[name] for name in PEER_FEATURES if name in peer})
-        if self._peer_sysfs is not None:
-            files = queue_knobs(there, sys=self._peer_sysfs)
-            self._knobs.update({name: files[name] for name in PEER_NAPI if name in files})
+        files = {} if self._peer_sysfs is None else queue_knobs(there, sys=self._peer_sysfs)
+        self._knobs["peer"] = PeerKnob(
+            gro=peer["gro"],
+            threaded=files.get("threaded"),
+            tso=sender["tso"],
+            why_not_threaded=self._absent.get("threaded", "this kernel has none"),
+        )
+        self._knobs.update({name: files[name] for name in PEER_NAPI if name in files})
         self._links.set_up(SENDER, up=True)
         self._peer_links.set_up(PEER, up=peer_carrier)
         self._wait_operational(yes=peer_carrier)
@@ -162,17 +166,19 @@ class VethHost:
 
     def _read(self, device: str, qdisc: QdiscCounts) -> Reading:
         peer: dict[str, int] = {}
-        peer_queue_dropped = None
+        queues: dict[str, int] = {}
         if device == SENDER:
             with namespaces.inside(self._peer_network):
-                peer_queue_dropped = veth_queue_drops(PEER)
+                queues = veth_queue_counts(PEER)
             peer = self._peer_stats.read(self._indices[PEER])
         return Reading(
             device=self._stats.read(self._indices[device]),
             peer=peer,
-            peer_queue_dropped=peer_queue_dropped,
+            peer_queue_dropped=queues.get("drops"),
+            peer_napi_packets=queues.get("xdp_packets"),
             qdisc_dropped=qdisc.dropped,
             qdisc_queued=qdisc.queued,
+            qdisc_requeued=qdisc.requeued,
             softnet_dropped=softnet_dropped(),
         )
 
@@ -228,7 +234,7 @@ class VethHost:
         except OSError as refused:
             kernel = f"{errno_name(refused.errno or 0)}: {refused.strerror}"
             why = f"mounting a sysfs of the receiving end is refused [{kernel}], as in a container"
-            return None, dict.fromkeys(PEER_NAPI, f"{why}; all else works without it")
+            return None, dict.fromkeys(PEER_FILES, f"{why}; all else works without it")
 
     def _wait_operational(self, *, yes: bool) -> None:
         """Wait until the kernel has acted on the carrier: before, frames are lost without a count."""
@@ -240,7 +246,9 @@ class VethHost:
             time.sleep(CARRIER_STEP_S)
 
     def _device(self, sink: str) -> str:
-        device = DEVICE_OF_SINK[sink]
+        device = DEVICE_OF_SINK.get(sink)
+        if device is None:
+            raise WorkloadError(f"veth: no sink {sink!r}; known: {', '.join(sorted(DEVICE_OF_SINK))}")
         if device == IFB and IFB not in self._indices:
             try:
                 self._links.add_ifb(IFB, IFB_MAC)

@@ -27,9 +27,11 @@ def shares(request: Run, ifindex: int, allowed: set[int]) -> list[EngineConfig]:
     Raises
     ------
     WorkloadError
-        More workers than CPUs.
+        More workers than CPUs, or none.
     """
     workers, config = request.workers, request.config
+    if workers < 1:
+        raise WorkloadError(f"cpus {workers}: give 1 or more")
     first = max(allowed) if config.cpu is None else config.cpu
     cpus = [first, *sorted(allowed - {first}, reverse=True)]
     if workers > len(cpus):

@@ -33,6 +33,9 @@ def counted_evidence(trial: Trial) -> tuple[str, ...]:
     for name, count in (("the qdisc", trial.qdisc_dropped), ("the device", trial.device_dropped)):
         if count:
             lines.append(f"{name} dropped {count:,} frames")
+    requeues = trial.environment.get("qdisc_requeues")
+    if requeues:
+        lines.append(f"the qdisc took packets back {requeues:,} times: the device below was full")
     if trial.peer_dropped:
         lines.append(f"the peer dropped {trial.peer_dropped:,} frames: the receiver is slower")
     agrees = {

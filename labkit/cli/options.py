@@ -89,6 +89,7 @@ rig_parameters: Callable[[Command], Command] = together(
     click.option("--qdisc", metavar="NAME", help="Queueing discipline: noqueue, pfifo, bfifo or tbf."),
     click.option("--qdisc-limit", type=int, help="Its limit: packets (pfifo) or bytes (bfifo, tbf)."),
     click.option("--qdisc-rate-bps", type=int, help="Rate of tbf in bits per second."),
+    click.option("--peer", metavar="MODE", help="veth's receiving end: backlog, napi or napi-threaded."),
     click.option("--peer-carrier/--no-peer-carrier", default=None, help="Carrier at the peer."),
     click.option(
         "--port",
@@ -110,7 +111,10 @@ rig_parameters: Callable[[Command], Command] = together(
 )
 
 TRAFFIC = ("frame_bytes", "flows", "imix", "pktgen_header")
-RIG_PARAMETERS = ("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "peer_carrier", "port", "i_know", "state")
+RIG_PARAMETERS = (
+    *("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "peer", "peer_carrier"),
+    *("port", "i_know", "state"),
+)
 SENDING = (
     *("batch", "rate_pps", "qdisc_bypass", "cpu", "sink"),
     *("cpus", "stamp", "realtime_priority", "ring_frames", "clone_skb", "xmit_mode", "delay_ns"),

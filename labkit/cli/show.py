@@ -70,6 +70,8 @@ def trial_text(trial: Trial) -> str:
         f"  limiter: {trial.limiter or 'none proven'}; marks: {', '.join(trial.marks) or 'none'}",
     ]
     lines[3:3] = _segments(trial)
+    peer_mode = trial.environment.get("peer_mode") or {}
+    lines += [f"  {peer_mode['note']}"] if "note" in peer_mode else []
     lines += [f"  {mark}: {doubt}" for mark, doubt in MARKS.items() if mark in trial.marks]
     if trial.settings_accepted:
         lines.append(f"  settings: {_settings_text(trial)}")

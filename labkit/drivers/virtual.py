@@ -111,6 +111,10 @@ VETH: Final = DriverFacts(
     source="ethtool 6.1 on kernel 6.18: -G and -C are EOPNOTSUPP",
 )
 
+VETH_PUSHES_BACK_SINCE: Final = (6, 16)
+"""Linux from which a veth whose peer's ring of 256 is full stops its queue and gives the frame back to the
+qdisc; before, it drops it (drivers/net/veth.c, veth_xmit: NETDEV_TX_BUSY where a qdisc is attached)."""
+
 TAP: Final = DriverFacts(
     name="tun",
     kernel="6.18",

@@ -45,10 +45,17 @@ class Qdisc(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QdiscCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Packets that a qdisc dropped since it was added, and those that wait in it."""
+    """Packets that a qdisc dropped since it was added, those that wait in it, and those it got back.
+
+    Attributes
+    ----------
+    requeued : int or None
+        How often it took packets back because the device below was full; None for noqueue, which takes none.
+    """
 
     dropped: int
     queued: int
+    requeued: int | None
 
 
 class Links:
@@ -136,9 +143,11 @@ class Links:
         """Packets that the root qdisc dropped since it was added, and holds now; noqueue keeps none."""
         found = self._root(name)
         if found is None or found.get_attr("TCA_KIND") == "noqueue":
-            return QdiscCounts(dropped=0, queued=0)
+            return QdiscCounts(dropped=0, queued=0, requeued=None)
         stats = found.get_attr("TCA_STATS2").get_attr("TCA_STATS_QUEUE")
-        return QdiscCounts(dropped=int(stats["drops"]), queued=int(stats["qlen"]))
+        return QdiscCounts(
+            dropped=int(stats["drops"]), queued=int(stats["qlen"]), requeued=int(stats["requeues"])
+        )
 
     def set_qdisc(self, name: str, qdisc: Qdisc) -> None:
         """Replace the root qdisc."""
@@ -204,6 +213,7 @@ class Links:
 
 
 ROOT_PARENT = 0xFFFF_FFFF
+_VETH_QUEUE = re.compile(r"rx_queue_\d+_(?P<counter>.+)")
 TBF_BURST_BYTES = 1600
 
 
@@ -221,11 +231,22 @@ def driver_statistics(name: str) -> list[tuple[str, int]]:
         device.close()
 
 
+def veth_queue_counts(name: str) -> dict[str, int]:
+    """What the receive queues of a veth count, all queues together; empty for a device without any.
+
+    ``drops`` are frames that there was no room for, ``xdp_packets`` those that NAPI took in, with an XDP
+    program or without (drivers/net/veth.c, veth_xdp_rcv).
+    """
+    found: dict[str, int] = {}
+    for each, value in driver_statistics(name):
+        if (queue := _VETH_QUEUE.fullmatch(each)) is not None:
+            found[queue["counter"]] = found.get(queue["counter"], 0) + value
+    return found
+
+
 def veth_queue_drops(name: str) -> int | None:
     """Frames that the receive queues of a veth had no room for; None for any other device."""
-    # not rx_queue_N_xdp_drops: what a program drops has arrived
-    drops = [n for each, n in driver_statistics(name) if re.fullmatch(r"rx_queue_\d+_drops", each)]
-    return sum(drops) if drops else None
+    return veth_queue_counts(name).get("drops")
 
 
 def switch_ipv6_off(proc: Path = Path("/proc")) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from pathlib import Path
 
 from labkit.units import NS_PER_S
@@ -22,6 +23,12 @@ def machine_facts(*, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> di
         "boot_id": _text(proc / "sys/kernel/random/boot_id"),
         "python": platform.python_version(),
     }
+
+
+def kernel_at_least(release: object, version: tuple[int, int]) -> bool | None:
+    """Whether kernel `release` (``6.18.44-generic``) is `version` or later; None where it tells no number."""
+    found = re.match(r"(\d+)\.(\d+)", str(release))
+    return None if found is None else (int(found[1]), int(found[2])) >= version
 
 
 def steal_ns(cpu: int, proc: Path = Path("/proc")) -> int | None:

@@ -6,16 +6,14 @@ import abc
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from labkit.agent.client import AgentClient
-from labkit.agent.protocol import Measured, Opened, Run
+from labkit.agent.protocol import Measured, Opened
 from labkit.agent.sampling import PROFILING_S
-from labkit.agent.sink_records import SinkConfig
 from labkit.audit.run import audit_summary
-from labkit.engines.base import EngineConfig
 from labkit.engines.choose import choose
 from labkit.errors import LabError, LabWarning
 from labkit.factors import RECEIVING_SINKS, Scalar, Settings
@@ -23,15 +21,14 @@ from labkit.linux.machine import machine_facts
 from labkit.linux.perf_script import CpuSamples
 from labkit.records import Frames, RigInfo, Sample, Traffic, Trial, Workload
 from labkit.rigs import catalog
-from labkit.rigs.assemble import SAMPLE_EVERY_NS, Asked, trial_of
+from labkit.rigs.assemble import Asked, trial_of
 from labkit.rigs.base import Applied, OpenRig, check_length
 from labkit.rigs.peer_counter import PeerRule
+from labkit.rigs.push_back import pushed_back, seen_above
+from labkit.rigs.requests import engine_config, run_request
 from labkit.rigs.sink_checks import check_block
 from labkit.traffic.limits import check_frames
 from labkit.units import seconds_to_ns
-
-ANY_IFINDEX: Final = 1
-"""Stands in a request until the agent, who owns the namespace, puts the sink's own number there."""
 
 
 class AgentRig(OpenRig):
@@ -90,9 +87,13 @@ class AgentRig(OpenRig):
         """What the hardware does with accepted settings, where its steps are known."""
         return accepted
 
-    def _observed(self, measured: Measured) -> dict[str, Any]:  # noqa: ARG002 - a rig with a driver reads it
-        """What the driver's own counters tell of a run; nothing where there are none."""
-        return {}
+    def _observed(self, measured: Measured, sink: str) -> dict[str, Any]:  # noqa: ARG002 - other rigs do
+        """What else the rig's counters tell of a run."""
+        return dict(seen_above(measured))
+
+    def _full(self, sink: str) -> str:  # noqa: ARG002 - a rig whose sinks differ reads it
+        """What is full when the device takes no more."""
+        return "TX ring"
 
     @abc.abstractmethod
     def _find_rule(self, frames: Frames, looked: Opened) -> PeerRule:
@@ -122,7 +123,7 @@ class AgentRig(OpenRig):
         """
         self._check_workload(workload)
         engine, frames = choose(workload.engine), self._table(workload)
-        engine.check(frames, self._config(workload, duration_ns=1, count=None))
+        engine.check(frames, engine_config(workload, frames, duration_ns=1, count=None))
         looked = self._client.look(workload.sink or self._sink)
         check_frames(frames, looked.link.mtu)
         check_block(workload, frames)
@@ -212,26 +213,17 @@ class AgentRig(OpenRig):
             self.check(workload)
         self._check_workload(workload)
         sink, engine = workload.sink or self._sink, choose(workload.engine)
-        config = self._config(workload, duration_ns=seconds_to_ns(duration_s), count=count)
         frames = self._table(workload)
+        config = engine_config(workload, frames, duration_ns=seconds_to_ns(duration_s), count=count)
         engine.check(frames, config)
         self._client.load(frames)
         rule = self._peer_rule(frames, sink)
         measured, samples = self._client.run(
-            Run(
-                engine=engine.name,
-                sink=sink,
-                config=config,
-                workers=1 if workload.cpus is None else workload.cpus,
-                sample_every_ns=SAMPLE_EVERY_NS,
-                peer_counters=list(rule.counters),
-                sink_config=_sink_config(workload),
-                profile=profile,
-            ),
+            run_request(workload, config, sink, rule, profile=profile),
             longest_s=duration_s + (PROFILING_S if profile else 0.0),
             on_sample=on_sample,
         )
-        observed = self._observed(measured)
+        observed = self._observed(measured, sink)
         asked = Asked(
             rig=self._info.name,
             engine=engine.name,
@@ -253,7 +245,8 @@ class AgentRig(OpenRig):
                 "realtime_priority": workload.realtime_priority,
                 **observed,
             },
-            push_back=observed.get("push_back"),
+            push_back=pushed_back(observed),
+            full=self._full(sink),
             device_resets=observed.get("device_resets", ()),
         )
         return trial_of(asked, measured, rule, samples), measured.samples
@@ -265,21 +258,6 @@ class AgentRig(OpenRig):
     def close(self) -> None:
         """End the agent, and its namespaces with it; harmless twice."""
         self._client.close()
-
-    def _config(self, workload: Workload, *, duration_ns: int, count: int | None) -> EngineConfig:
-        usual_batch = choose(workload.engine).usual_batch(self._table(workload))
-        return EngineConfig(
-            ifindex=ANY_IFINDEX,
-            batch=usual_batch if workload.batch is None else workload.batch,
-            count=count,
-            duration_ns=duration_ns,
-            rate_pps=workload.rate_pps,
-            cpu=workload.cpu,
-            qdisc_bypass=workload.qdisc_bypass,
-            ring_frames=workload.ring_frames,
-            stamp=workload.stamp,
-            realtime_priority=workload.realtime_priority,
-        )
 
     def _check_workload(self, workload: Workload) -> None:
         """Raise what is wrong with a workload on this rig, whose own sink counts where it names none."""
@@ -299,12 +277,3 @@ class AgentRig(OpenRig):
         if self._rule is None or self._rule_sink != sink:
             self._rule, self._rule_sink = self._find_rule(frames, self._client.look(sink)), sink
         return self._rule
-
-
-def _sink_config(workload: Workload) -> SinkConfig:
-    return SinkConfig(
-        cpu=workload.sink_cpu,
-        sockets=workload.sink_sockets,
-        block_bytes=workload.sink_block_bytes,
-        retire_ms=workload.sink_retire_ms,
-    )

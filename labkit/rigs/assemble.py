@@ -18,6 +18,7 @@ from labkit.rigs.arrived import sink_told
 from labkit.rigs.paced import pacing, rate_missed
 from labkit.rigs.peer_counter import PeerRule
 from labkit.rigs.peer_counts import peer_counter, peer_dropped, peer_received
+from labkit.rigs.push_back import limiter_of
 from labkit.units import NS_PER_S, ns_per_packet, rate_pps, seconds_to_ns
 
 BUSY_RATIO = 1.02
@@ -51,13 +52,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     privilege: Privilege
     environment: dict[str, Any]
     push_back: int | None = None
+    full: str = "TX ring"
     device_resets: Sequence[str] = ()
 
 
 def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sample, ...]) -> Trial:
     """One run as a trial; see `labkit.records.Trial` for what each field means."""
     report = measured.report
-    counts = _counts(measured, rule)
+    counts = _counts(asked, measured, rule)
     pps = None if counts.device_sent is None else rate_pps(counts.device_sent, report.elapsed_ns)
     marks = _marks(asked, measured, counts, samples)
     return Trial(
@@ -90,7 +92,14 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
             carrier=measured.carrier,
             peer_note=rule.note,
         ),
-        limiter=_limiter(asked, counts, marks, carrier=measured.carrier),
+        limiter=limiter_of(
+            counts,
+            carrier=measured.carrier,
+            push_back=asked.push_back,
+            full=asked.full,
+            qdisc=asked.settings_accepted.get("qdisc"),
+            paced=asked.rate_pps is not None and "rate-missed" not in marks,
+        ),
         marks=list(marks),
         settings_asked=asked.settings_asked,
         settings_accepted=asked.settings_accepted,
@@ -102,14 +111,18 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
     )
 
 
-def _counts(measured: Measured, rule: PeerRule) -> Counts:
+def _counts(asked: Asked, measured: Measured, rule: PeerRule) -> Counts:
     before, after, report = measured.before, measured.after, measured.report
     device = counter_deltas(before.device, after.device)
     queue_dropped = counter_delta(before.peer_queue_dropped, after.peer_queue_dropped).value
     softnet = counter_delta(before.softnet_dropped, after.softnet_dropped).value
     device_sent = device.get(measured.device_counter)
     return Counts(
-        engine_sent=_handed_over(report, device_sent),
+        engine_sent=_handed_over(
+            report,
+            device_sent,
+            cut_up=asked.settings_accepted.get("tx_udp_segmentation") is False,
+        ),
         engine_refused=report.refused,
         partial_returns=report.partial_returns,
         qdisc_dropped=counter_delta(before.qdisc_dropped, after.qdisc_dropped).value,
@@ -122,16 +135,17 @@ def _counts(measured: Measured, rule: PeerRule) -> Counts:
     )
 
 
-def _handed_over(report: EngineReport, device_sent: int | None) -> int | None:
+def _handed_over(report: EngineReport, device_sent: int | None, *, cut_up: bool) -> int | None:
     """Frames, or super-packets where the device took these whole and counts them as one packet each.
 
-    veth and ifb do with tx_udp_segmentation on; without it the kernel cuts them up before the device, and
-    NICs that cut them up themselves count what they send (ixgbe, mlx5: gso_segs).
+    veth and ifb do with tx_udp_segmentation on; without it (`cut_up`) the kernel makes frames of them before
+    the device. NICs that cut them up themselves count what they send (ixgbe, mlx5: gso_segs), and a queue
+    may do so too (net/sched/sch_tbf.c, tbf_segment): then the device counts more than there were.
     """
     whole = report.super_packets
     if whole is None or device_sent is None or report.sent is None:
         return report.sent
-    return whole if abs(device_sent - whole) < abs(device_sent - report.sent) else report.sent
+    return report.sent if cut_up or device_sent > whole else whole
 
 
 def _marks(asked: Asked, measured: Measured, counts: Counts, samples: tuple[Sample, ...]) -> list[Mark]:
@@ -178,21 +192,6 @@ def _frozen(samples: tuple[Sample, ...], elapsed_ns: int) -> bool:
 def _late(measured: Measured) -> int:
     """Frames that the device counted after the engine had ended."""
     return counter_deltas(measured.at_end, measured.after.device).get(measured.device_counter) or 0
-
-
-def _limiter(asked: Asked, counts: Counts, marks: list[Mark], *, carrier: bool) -> str | None:
-    """What limited the run, where one counter proves it; else None."""
-    if not carrier:
-        return "carrier"
-    if counts.qdisc_dropped:
-        return "qdisc"
-    if counts.device_dropped:
-        return "device"
-    if asked.push_back:
-        return "TX ring"
-    if asked.rate_pps is not None and "rate-missed" not in marks:
-        return "pacing"
-    return None
 
 
 def _path(*, asked_bypass: bool, granted: bool) -> str:

@@ -34,7 +34,7 @@ VETH: Final = RigInfo(
     factors=(
         *("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "txqueuelen"),
         *("rx_channels", "tx_channels", "gro", "threaded", "napi_defer_hard_irqs", "gro_flush_timeout_ns"),
-        "tx_udp_segmentation",
+        *("peer", "tx_udp_segmentation"),
     ),
 )
 

@@ -160,7 +160,7 @@ class DeviceRig(AgentRig):
         """What the hardware does; None for an interval whose steps are not known."""
         return effective_settings(accepted, self._facts)
 
-    def _observed(self, measured: Measured) -> dict[str, Any]:
+    def _observed(self, measured: Measured, sink: str) -> dict[str, Any]:  # noqa: ARG002 - one device
         """Push-back, interrupts and resets by the driver's own counters; None is not counted here."""
         return driver_view(measured, self._facts)
 

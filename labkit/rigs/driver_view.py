@@ -16,6 +16,7 @@ from labkit.counters.statistics import (
 )
 from labkit.drivers.facts import DriverFacts
 from labkit.factors import Scalar
+from labkit.rigs.push_back import seen_above
 
 HARDWARE_COUNTS: Final = ("tx_packets_nic", "tx_lost_nic")
 """What the hardware itself sent, and lost in its MAC (`labkit.drivers.facts.DriverFacts`)."""
@@ -35,6 +36,7 @@ def driver_view(measured: Measured, facts: DriverFacts) -> dict[str, Any]:
     own = {name: [total(each, facts, name) for each in (before, after)] for name in HARDWARE_COUNTS}
     deltas = statistic_deltas(before, after, facts)
     return {
+        **seen_above(measured),
         "push_back": counter_delta(*full, width_bits=64).value,
         **{name: counter_delta(*counts, width_bits=64).value for name, counts in own.items()},
         **_interrupts(measured.before.interrupts, measured.after.interrupts),

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Any, Final
 
 from labkit.agent.client import AgentClient
 from labkit.agent.launch import start_agent
-from labkit.agent.protocol import Opened
+from labkit.agent.peer_mode import check_peer
+from labkit.agent.protocol import Measured, Opened
 from labkit.agent.sinks import NEEDS_ROOT as PROGRAM_NEEDS_ROOT
 from labkit.drivers.facts import DriverFacts
 from labkit.drivers.virtual import VETH as VETH_FACTS
+from labkit.drivers.virtual import VETH_PUSHES_BACK_SINCE
 from labkit.engines.xdp_live import NEEDS_ROOT
 from labkit.errors import CapabilityMissingError, SettingRefusedError, WorkloadError
 from labkit.factors import Scalar, Settings, typed
 from labkit.linux.links import QDISC_KINDS
+from labkit.linux.machine import kernel_at_least
 from labkit.records import Frames, Workload
 from labkit.rigs import catalog
 from labkit.rigs.agent_rig import AgentRig
 from labkit.rigs.peer_counter import PeerRule, peer_rule
+from labkit.rigs.veth_view import peer_mode_of
 
 WHOLE_NUMBERS: Final = {
     "mtu": (68, 65535),
@@ -47,6 +51,9 @@ class VethRig(AgentRig):
         Its limit: packets (pfifo) or bytes (bfifo, tbf).
     qdisc_rate_bps : int or None
         Rate of ``tbf`` in bits per second.
+    peer : str or None
+        How the receiving end takes frames in: ``backlog`` (without NAPI), ``napi`` (its GRO on, the sender's
+        TSO off) or ``napi-threaded``; None leaves the kernel's backlog.
     peer_carrier : bool
         False takes the receiving end down: what does each engine say then?
     sink : str
@@ -67,10 +74,17 @@ class VethRig(AgentRig):
         qdisc: str | None = None,
         qdisc_limit: int | None = None,
         qdisc_rate_bps: int | None = None,
+        peer: str | None = None,
         peer_carrier: bool = True,
         sink: str = "stack",
     ) -> None:
-        given = {"mtu": mtu, "qdisc": qdisc, "qdisc_limit": qdisc_limit, "qdisc_rate_bps": qdisc_rate_bps}
+        given = {
+            "mtu": mtu,
+            "qdisc": qdisc,
+            "qdisc_limit": qdisc_limit,
+            "qdisc_rate_bps": qdisc_rate_bps,
+            "peer": peer,
+        }
         asked = self._checked({name: value for name, value in given.items() if value is not None})
         catalog.check_sink(catalog.VETH, sink)
         client = AgentClient(start_agent())
@@ -89,7 +103,20 @@ class VethRig(AgentRig):
 
     def _checked(self, settings: Settings) -> dict[str, Scalar]:
         """`settings` without names that nobody knows, settings a veth never has, and values out of range."""
-        return {name: _value(name, value) for name, value in settings.items()}
+        checked = {name: _value(name, value) for name, value in settings.items()}
+        check_peer(checked)
+        return checked
+
+    def _observed(self, measured: Measured, sink: str) -> dict[str, Any]:
+        """Push-back, and whether frames took the way into the peer that its mode says."""
+        return {
+            **super()._observed(measured, sink),
+            "peer_mode": peer_mode_of(measured, sink=sink, asked=self._asked, accepted=self._accepted),
+        }
+
+    def _full(self, sink: str) -> str:
+        """The ring between the two ends is the peer's; it is full when the peer is slower."""
+        return super()._full(sink) if sink == "ifb" else "peer"
 
     def check(self, workload: Workload) -> None:
         """Raise what is known to be wrong before anything is sent, as `AgentRig.check` does.
@@ -123,6 +150,14 @@ class VethRig(AgentRig):
     def driver(self) -> DriverFacts:
         """Facts of veth: it has neither rings nor coalescing."""
         return VETH_FACTS
+
+    @property
+    def pushes_back(self) -> bool:
+        """Whether this kernel's veth gives frames back when the peer is full, instead of losing them.
+
+        It takes a queue to give them back to (``pfifo``, not ``noqueue``) and a peer with NAPI.
+        """
+        return kernel_at_least(self._machine["kernel"], VETH_PUSHES_BACK_SINCE) is True
 
     def _find_rule(self, frames: Frames, looked: Opened) -> PeerRule:
         """The peer's own counter; an ifb device has no peer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz_agent import check_stream, streams
 from tests.fuzz_inputs import Parts, captures, check_capture, check_table, tables
 
 
@@ -24,3 +25,9 @@ def test_any_bytes_are_refused_or_whole(data: bytes, start: str) -> None:
 @given(tables())
 def test_tables_that_point_outside_their_block_are_refused_by_both_languages(parts: Parts) -> None:
     check_table(parts)
+
+
+@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@given(streams())
+def test_agent_answers_damaged_requests_in_words_or_ends(data: bytes) -> None:
+    check_stream(data)

@@ -60,8 +60,9 @@ def reading(tx_packets: int, tx_dropped: int = 0, peer: int = 0) -> Reading:
     )
 
 
-def trial(after: Reading, *, carrier: bool = True, asked: dict[str, Any] | None = None, **did: Any) -> Trial:
-    measured = Measured(
+def measured_run(after: Reading, *, carrier: bool = True, **did: Any) -> Measured:
+    """A run between counters at 0 and `after`."""
+    return Measured(
         workers=[],
         report=msgspec.structs.replace(REPORT, **did),
         before=reading(0),
@@ -78,7 +79,11 @@ def trial(after: Reading, *, carrier: bool = True, asked: dict[str, Any] | None 
         steal_ns=0,
         kernel_warnings=[],
     )
+
+
+def trial(after: Reading, *, carrier: bool = True, asked: dict[str, Any] | None = None, **did: Any) -> Trial:
     rule = PeerRule(counters=(OTHERHOST,), note=None)
+    measured = measured_run(after, carrier=carrier, **did)
     return trial_of(msgspec.structs.replace(ASKED, **(asked or {})), measured, rule, ())
 
 
@@ -165,6 +170,17 @@ def test_super_packets_are_compared_in_the_unit_that_the_device_counts(
     assert (made.segments_sent, made.engine_sent, made.device_sent) == (6400, engine_sent, device_sent)
     assert made.environment["device_packets_are"] == packets
     assert made.reconciled is (device_sent == engine_sent)
+
+
+@pytest.mark.parametrize(("whole", "device_sent"), [(False, 127), (True, 127), (False, 60)])
+def test_queue_that_cut_super_packets_up_dropped_frames(whole: bool, device_sent: int) -> None:
+    # tbf drops frames of a super-packet that it reports as taken, so fewer leave than were sent
+    after = msgspec.structs.replace(reading(device_sent, peer=device_sent), qdisc_dropped=2000 - device_sent)
+    refused = {"refused": 1290, "refused_by_errno": {"ENOBUFS": 1290}}
+    settings = {"settings_accepted": {"tx_udp_segmentation": whole}}
+    made = trial(after, asked=settings, sent=710, super_packets=71, **refused)
+    assert (made.engine_sent, made.environment["device_packets_are"]) == (710, "frames")
+    assert (made.reconciled, made.limiter) == (True, "qdisc")
 
 
 def test_rate_of_super_packets_is_that_of_their_frames() -> None:

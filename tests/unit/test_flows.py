@@ -83,6 +83,14 @@ def test_stacked_tags_keep_their_types() -> None:
     ]
 
 
+def test_two_tags_of_the_same_type_stay_two() -> None:
+    ip = IP(src="192.0.2.1", dst="198.51.100.2")
+    packet = Ether(**MACS) / Dot1Q(vlan=30) / Dot1Q(vlan=100) / ip / UDP(dport=9)
+    frame = Flow(packet).table().frame(0)
+    assert frame[12:22].hex(" ", 2) == "8100 001e 8100 0064 0800"
+    assert frame == bytes(packet).ljust(60, b"\0")
+
+
 @pytest.mark.parametrize(("payload", "built"), [(0, 42), (17, 59), (18, 60), (19, 61)])
 def test_short_frames_are_padded_to_60_with_zero_bytes_unless_switched_off(payload: int, built: int) -> None:
     packet = addressed() / UDP() / Raw(b"x" * payload) if payload else addressed() / UDP()

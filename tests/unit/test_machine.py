@@ -9,7 +9,7 @@ import pytest
 from labkit.errors import CapabilityMissingError
 from labkit.linux.kernel_log import KernelLog
 from labkit.linux.links import switch_ipv6_off
-from labkit.linux.machine import machine_facts, runqueue_wait_ns, softnet_dropped, steal_ns
+from labkit.linux.machine import kernel_at_least, machine_facts, runqueue_wait_ns, softnet_dropped, steal_ns
 
 
 def test_ipv6_is_off_for_links_to_come_absent_or_refused_with_advice(tmp_path: Path) -> None:
@@ -35,6 +35,23 @@ def test_missing_files_are_none_not_zero(tmp_path: Path) -> None:
     assert steal_ns(0, tmp_path) is None
     assert runqueue_wait_ns(tmp_path) is None
     assert softnet_dropped(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("release", "known"),
+    [
+        ("6.16.0", True),
+        ("6.16-rc1", True),
+        ("6.18.44-generic", True),
+        ("10.1", True),
+        ("6.9.12", False),
+        ("5.19", False),
+        ("unknown", None),
+        (None, None),
+    ],
+)
+def test_kernels_release_is_compared_by_its_numbers(release: str | None, known: bool | None) -> None:
+    assert kernel_at_least(release, (6, 16)) is known
 
 
 def test_steal_of_one_cpu_is_read_from_its_own_line(tmp_path: Path) -> None:

@@ -1,0 +1,52 @@
+"""What a workload asks of the agent. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from labkit.agent.protocol import Run
+from labkit.agent.sink_records import SinkConfig
+from labkit.engines.base import EngineConfig
+from labkit.engines.choose import choose
+from labkit.records import Frames, Workload
+from labkit.rigs.assemble import SAMPLE_EVERY_NS
+from labkit.rigs.peer_counter import PeerRule
+
+ANY_IFINDEX: Final = 1
+"""Stands in a request until the agent, who owns the namespace, puts the sink's own number there."""
+
+
+def engine_config(workload: Workload, frames: Frames, *, duration_ns: int, count: int | None) -> EngineConfig:
+    """What all senders together are asked; a batch that `workload` does not name is the engine's own."""
+    usual_batch = choose(workload.engine).usual_batch(frames)
+    return EngineConfig(
+        ifindex=ANY_IFINDEX,
+        batch=usual_batch if workload.batch is None else workload.batch,
+        count=count,
+        duration_ns=duration_ns,
+        rate_pps=workload.rate_pps,
+        cpu=workload.cpu,
+        qdisc_bypass=workload.qdisc_bypass,
+        ring_frames=workload.ring_frames,
+        stamp=workload.stamp,
+        realtime_priority=workload.realtime_priority,
+    )
+
+
+def run_request(workload: Workload, config: EngineConfig, sink: str, rule: PeerRule, *, profile: bool) -> Run:
+    """One run of `workload` into `sink`, whose arrivals `rule` counts."""
+    return Run(
+        engine=workload.engine,
+        sink=sink,
+        config=config,
+        workers=1 if workload.cpus is None else workload.cpus,
+        sample_every_ns=SAMPLE_EVERY_NS,
+        peer_counters=list(rule.counters),
+        sink_config=SinkConfig(
+            cpu=workload.sink_cpu,
+            sockets=workload.sink_sockets,
+            block_bytes=workload.sink_block_bytes,
+            retire_ms=workload.sink_retire_ms,
+        ),
+        profile=profile,
+    )
