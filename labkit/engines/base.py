@@ -228,5 +228,5 @@ def explained(engine: str, ifindex: int, reasons: Mapping[int, str] | None = Non
                 errno=error.errno,
             ) from error
         raise LabError(
-            f"{engine}: no packet socket on interface number {ifindex}; is it still there?", errno=error.errno
+            f"{engine}: no sending on interface number {ifindex}; is it still there?", errno=error.errno
         ) from error

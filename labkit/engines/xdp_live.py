@@ -33,7 +33,8 @@ class XdpLive(NativeEngine):
     """
 
     name = "xdp_live"
-    default_batch = 4096
+    # a call cannot be stopped: 1.2 ms into an XDP program, 4 ms into a stack. It costs 15 us of its own
+    default_batch = 8192
     max_batch = 16384
 
     def check(self, frames: Frames, config: EngineConfig) -> None:
