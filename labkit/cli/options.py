@@ -52,6 +52,12 @@ sending: Callable[[Command], Command] = together(
     click.option("--qdisc-bypass", is_flag=True, help="Skip the queueing discipline."),
     click.option("--cpu", type=int, help="CPU of the sender."),
     click.option("--cpus", type=int, help="CPUs that send, each with a thread and a queue of its own."),
+    click.option(
+        "--stamp", is_flag=True, help="Number and time each frame: pktgen's header in its UDP payload."
+    ),
+    click.option(
+        "--realtime-priority", type=int, metavar="1-99", help="SCHED_FIFO for the sender; needs CAP_SYS_NICE."
+    ),
     click.option("--ring-frames", type=int, help="tx_ring: frames that its ring holds, a power of two."),
     click.option("--clone-skb", type=int, help="pktgen: how often a packet buffer is sent again."),
     click.option("--xmit-mode", metavar="NAME", help="pktgen: start_xmit, queue_xmit or netif_receive."),
@@ -105,7 +111,7 @@ TRAFFIC = ("frame_bytes", "flows", "imix", "pktgen_header")
 RIG_PARAMETERS = ("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "peer_carrier", "port", "i_know", "state")
 SENDING = (
     *("batch", "rate_pps", "qdisc_bypass", "cpu", "sink"),
-    *("cpus", "ring_frames", "clone_skb", "xmit_mode", "delay_ns"),
+    *("cpus", "stamp", "realtime_priority", "ring_frames", "clone_skb", "xmit_mode", "delay_ns"),
     *("sink_cpu", "sink_sockets", "sink_block_bytes", "sink_retire_ms"),
 )
 

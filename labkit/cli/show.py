@@ -22,7 +22,7 @@ MOST_SETTINGS: Final = 16
 MARKS: Final[Mapping[Mark, str]] = {
     "cpu-shared": "something else ran on the sender's CPU",
     "kernel-log": "the kernel warned during the run",
-    "rate-missed": "the asked rate was not reached within 1 %",
+    "rate-missed": "the asked rate was not reached within 0.1 % (of a second, where the run was shorter)",
     "device-reset": "the device started again during the run, by its driver's own counters",
     "frozen": "no live sample came for five intervals: the sender stood still; look at what stopped it",
     "no-carrier": "the link was down during the run",

@@ -40,8 +40,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     duration_ns : int or None
         Length of the run; with `count`, whichever ends first. One of both is needed.
     rate_pps : float or None
-        Asked rate; None sends as fast as possible. Below 50 000 a second frames leave one by one, above it in
-        batches of a millisecond of the rate at most.
+        Asked rate; None sends as fast as possible. Below 50 000 a second frames leave one by one (those of a
+        super-packet together), above it in batches; paced batches hold a millisecond of the rate at most.
     cpu : int or None
         CPU that the calling thread is pinned to during the run.
     qdisc_bypass : bool

@@ -14,8 +14,8 @@ from labkit._native import StopFlag
 from labkit.units import NS_PER_S
 
 EVEN_PPS: Final = 50_000
-"""Below it frames leave one by one, each at its own time; above it a call that waits for every frame would
-cost more than the gap that it keeps."""
+"""Below it frames leave one by one where they can, each at its own time; above it a call that waits for every
+frame would cost more than the gap that it keeps."""
 BURST_NS: Final = 1_000_000
 DEPTH_NS: Final = 10_000_000
 LOOK_NS: Final = 5_000_000
@@ -27,19 +27,22 @@ PR_SET_TIMERSLACK, PR_GET_TIMERSLACK = 29, 30
 
 
 def is_even(rate_pps: float | None) -> bool:
-    """Whether frames of a run at `rate_pps` leave one by one."""
+    """Whether `rate_pps` is so slow that frames leave one by one and timers have to be exact."""
     return rate_pps is not None and rate_pps < EVEN_PPS
 
 
 class Pacer:
-    """Frame k is due k / `rate_pps` seconds after `start_ns`; infinitely many are due without a rate."""
+    """Frame k is due k / `rate_pps` seconds after `start_ns`; infinitely many are due without a rate.
 
-    def __init__(self, rate_pps: float | None, start_ns: int, batch: int) -> None:
+    `even`: at a slow rate frames leave one by one, which those of a super-packet cannot.
+    """
+
+    def __init__(self, rate_pps: float | None, start_ns: int, batch: int, *, even: bool = True) -> None:
         self._start_ns = start_ns
         self.frame_ns = min(NS_PER_S / rate_pps, NEVER_NS) if rate_pps is not None else 0.0
         self._depth_ns = max(DEPTH_NS, self.frame_ns)
         self._due_after_ns = 0.0
-        most = 1 if is_even(rate_pps) else batch
+        most = 1 if even and is_even(rate_pps) else batch
         # as the native clamp does: a rate beyond all numbers has frames of no length
         millisecond = BURST_NS / self.frame_ns if self.frame_ns else float(batch)
         self.burst = batch if rate_pps is None else int(min(max(millisecond, 1), most))

@@ -32,7 +32,7 @@ class Loop:
         self._most_together = self._turn = 0
         self.start_ns = self.end_ns = time.monotonic_ns()
         self._start_date_ns = time.time_ns()
-        self._pacer = Pacer(config.rate_pps, self.start_ns, config.batch)
+        self._pacer = Pacer(config.rate_pps, self.start_ns, config.batch, even=not whole)
 
     @property
     def gaps(self) -> list[tuple[int, int]] | None:

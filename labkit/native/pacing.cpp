@@ -13,12 +13,12 @@ constexpr double kNeverNs = 1e18;  // 31 years: slower rates come to the same, a
 
 }  // namespace
 
-Pacer::Pacer(double rate_pps, std::int64_t start_ns, std::uint32_t batch) : start_ns_(start_ns) {
+Pacer::Pacer(double rate_pps, std::int64_t start_ns, std::uint32_t batch, bool even) : start_ns_(start_ns) {
     if (!(rate_pps > 0) || !std::isfinite(rate_pps))
         throw std::invalid_argument("rate_pps must be a number above 0");
     frame_ns_ = std::min(kNsPerS / rate_pps, kNeverNs);
     depth_ns_ = std::max(kDepthNs, frame_ns_);
-    const double most = rate_pps < kEvenPps ? 1.0 : static_cast<double>(batch);
+    const double most = even && rate_pps < kEvenPps ? 1.0 : static_cast<double>(batch);
     burst_ = static_cast<std::uint32_t>(std::clamp(kBurstNs / frame_ns_, 1.0, most));
 }
 

@@ -9,18 +9,18 @@
 
 namespace labkit {
 
-// Below it frames leave one by one, each at its own time; above it a call that waits for every frame would
-// cost more than the gap that it keeps.
+// Below it frames leave one by one where they can, each at its own time; above it a call that waits for every
+// frame would cost more than the gap that it keeps.
 constexpr double kEvenPps = 50'000;
 
 class Pacer {
   public:
     // Frame k is due k / rate_pps seconds after start_ns. Throws std::invalid_argument for a rate that is
-    // not a positive number.
-    Pacer(double rate_pps, std::int64_t start_ns, std::uint32_t batch);
+    // not a positive number. `even`: below kEvenPps frames leave one by one.
+    Pacer(double rate_pps, std::int64_t start_ns, std::uint32_t batch, bool even = true);
 
-    // Frames that may leave together: one below kEvenPps, above it the batch, but not more than a
-    // millisecond of the rate.
+    // Frames that may leave together: one, or the batch, but not more than a millisecond of the rate (at
+    // least one), so that 10.5 a second for 10 s are 105 frames at any batch.
     std::uint32_t burst() const { return burst_; }
 
     // The same, without frames that are due only at `deadline_ns` or later: a run ends with the rate's count.

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <string>
 #include <system_error>
+#include <thread>
 
 namespace labkit {
 namespace {
@@ -57,7 +58,13 @@ PacketSocket::PacketSocket(int ifindex, bool qdisc_bypass)
     qdisc_bypass_ = qdisc_bypass && setsockopt(fd_, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on) == 0;
 }
 
-PacketSocket::~PacketSocket() { close(fd_); }
+PacketSocket::~PacketSocket() {
+    try {
+        std::thread(close, fd_).detach();
+    } catch (const std::system_error&) {
+        close(fd_);  // no thread to be had
+    }
+}
 
 std::size_t PacketSocket::longest_frame() const {
     ifreq request{};

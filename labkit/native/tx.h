@@ -12,7 +12,7 @@
 
 namespace labkit {
 
-// The slots of a transmit ring, in whole blocks; all three are powers of two.
+// The slots of a transmit ring, in whole blocks; the bytes of both are powers of two.
 struct RingGeometry {
     std::uint32_t slots = 0;
     std::uint32_t slot_bytes = 0;
@@ -29,6 +29,7 @@ struct TxConfig {
     bool qdisc_bypass = false;
     bool stamp = false;   // pktgen's header in every frame's payload, as it leaves
     RingGeometry ring{};  // of tx_ring alone
+    bool even = true;     // slow frames leave one by one (kEvenPps); those of a super-packet cannot
 };
 
 enum class EndedBy { kCount, kDuration, kStop, kError };

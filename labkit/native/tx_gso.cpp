@@ -113,7 +113,9 @@ TxReport tx_gso(const FrameTable& table, const TxConfig& config, const StopFlag&
     }
     Stamper* const stamps = stamper ? &*stamper : nullptr;
     GsoCall sender(socket, table, config.batch, stamps);
-    TxReport report = run_pinned(socket, sender, table, config, stop, progress, stamps);
+    TxConfig together = config;
+    together.even = false;
+    TxReport report = run_pinned(socket, sender, table, together, stop, progress, stamps);
     report.super_packets = sender.handed_over();
     return report;
 }

@@ -50,7 +50,7 @@ class TxLoop {
         report_.paced = config.rate_pps.has_value();
         report_.start_ns = clock_.now_ns();
         start_date_ns_ = clock_.date_ns();
-        if (config.rate_pps) pacer_.emplace(*config.rate_pps, report_.start_ns, batch_);
+        if (config.rate_pps) pacer_.emplace(*config.rate_pps, report_.start_ns, batch_, config.even);
         if (pacer_) progress_.pace(report_.start_ns, pacer_->frame_ns());
         if (config.duration_ns)  // what no clock reaches is no deadline
             deadline_ns_ = report_.start_ns + std::min(*config.duration_ns, deadline_ns_ - report_.start_ns);

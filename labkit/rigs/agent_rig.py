@@ -213,6 +213,8 @@ class AgentRig(OpenRig):
                 **self._machine,
                 "flow": workload.flow.describe(),
                 "audit": audit_summary(cpu=measured.cpu),
+                "stamp": workload.stamp,
+                "realtime_priority": workload.realtime_priority,
                 **observed,
             },
             push_back=observed.get("push_back"),

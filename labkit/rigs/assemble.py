@@ -15,9 +15,10 @@ from labkit.engines.base import EngineReport
 from labkit.factors import Scalar
 from labkit.records import SCHEMA_VERSION, Mark, Privilege, Sample, Trial
 from labkit.rigs.arrived import sink_told
+from labkit.rigs.paced import pacing, rate_missed
 from labkit.rigs.peer_counter import PeerRule
 from labkit.rigs.peer_counts import peer_counter, peer_dropped, peer_received
-from labkit.units import NS_PER_S, ns_per_packet, ns_to_seconds, rate_pps, seconds_to_ns
+from labkit.units import NS_PER_S, ns_per_packet, rate_pps, seconds_to_ns
 
 BUSY_RATIO = 1.02
 """Wall time over CPU time above which a sender that should be busy was not alone on its CPU."""
@@ -26,7 +27,6 @@ WAITED_SHARE = 0.01
 STOLEN_SHARE = 0.02
 ONE_TICK_NS = 10_000_000
 """Steal is read in ticks of 1/100 s, so one may belong to the time before."""
-RATE_TOLERANCE = 0.01
 SAMPLE_EVERY_NS = NS_PER_S // 8
 FROZEN_NS = 5 * SAMPLE_EVERY_NS
 """Time without a sample above which the agent as a whole stood still (SIGSTOP, a frozen group or machine)."""
@@ -139,7 +139,7 @@ def _marks(asked: Asked, measured: Measured, counts: Counts, samples: tuple[Samp
     found: dict[Mark, bool] = {
         "cpu-shared": _cpu_shared(asked, measured),
         "kernel-log": bool(measured.kernel_warnings),
-        "rate-missed": _rate_missed(asked, measured, counts),
+        "rate-missed": rate_missed(asked.rate_pps, measured.report, counts),
         "device-reset": bool(asked.device_resets),
         "frozen": _frozen(samples, measured.report.elapsed_ns),
         "no-carrier": not measured.carrier,
@@ -167,17 +167,6 @@ def _cpu_shared(asked: Asked, measured: Measured) -> bool:
     # where a full queue puts the sender to sleep; the wait for a CPU is neither
     waited = measured.runqueue_wait_ns
     return not queue_may_hold if waited is None else bool(waited > WAITED_SHARE * wall_ns)
-
-
-def _rate_missed(asked: Asked, measured: Measured, counts: Counts) -> bool:
-    if asked.rate_pps is None:
-        return False
-    due = asked.rate_pps * ns_to_seconds(measured.report.elapsed_ns)
-    sent = counts.device_sent or 0
-    if measured.report.sent is not None and counts.engine_sent != measured.report.sent:
-        sent = measured.report.sent  # the device counts super-packets, the rate is of frames
-    # frames are whole: one more or less is no miss, but a run shorter than two slots shows no rate
-    return abs(sent - due) > max(min(1.5, due / 2), RATE_TOLERANCE * due)
 
 
 def _frozen(samples: tuple[Sample, ...], elapsed_ns: int) -> bool:
@@ -224,7 +213,7 @@ def _super_packets(asked: Asked, report: EngineReport, counts: Counts) -> dict[s
     return {
         "super_packets": report.super_packets,
         "device_packets_are": "frames" if counts.engine_sent == report.sent else "super-packets",
-        "burst_frames": asked.batch,
+        "burst_frames": report.burst_frames or asked.batch,
     }
 
 
@@ -262,6 +251,7 @@ def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerR
         **sink_told(measured.arrived, report, counts.engine_sent),
         **_super_packets(asked, report, counts),
         **_attempted(report),
+        **pacing(asked.rate_pps, report, counts),
         "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),
         "ended_by": report.ended_by,
         "fatal_errno": report.fatal_errno,

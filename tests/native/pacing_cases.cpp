@@ -43,6 +43,7 @@ CASE(batch_holds_a_millisecond_of_the_rate_at_most) {
 
 CASE(slower_frames_leave_one_by_one) {
     EQUAL(Pacer(49'999, 0, 64).burst(), 1U);
+    EQUAL(Pacer(10'000, 0, 64, false).burst(), 10U);
     Bench bench;
     const labkit::TxReport& report = bench.run(paced(20'000, 1, 64), 3);
     EQUAL(report.calls, 20'000U);

@@ -126,6 +126,24 @@ CASE(super_packets_of_any_size_carry_the_count) {
     }
 }
 
+CASE(stamped_tables_of_any_size_send_their_count) {
+    for (const std::uint32_t batch : {1U, 63U, 128U}) {
+        for (const std::size_t size : {1UL, 65UL, 500UL}) {
+            labkit::StopFlag stop;
+            labkit::Progress progress;
+            labkit::TxConfig asked = ring_config(batch, 1501, 1024);
+            asked.stamp = true;
+            const labkit::FrameTable table = udp_frames(size, 60);
+            EQUAL(labkit::tx_sendmmsg(table, asked, stop, progress).sent, 1501U);
+            EQUAL(labkit::tx_ring(table, asked, stop, progress).sent, 1501U);
+            EQUAL(labkit::tx_gso(table, asked, stop, progress).sent, 1501U);
+            asked.batch = 1;
+            EQUAL(labkit::tx_send(table, asked, stop, progress).sent, 1501U);
+            THROWS(std::invalid_argument, labkit::tx_send(udp_frames(1, 57), asked, stop, progress));
+        }
+    }
+}
+
 CASE(stop_from_another_thread_ends_the_run) {
     labkit::StopFlag stop;
     labkit::Progress progress;

@@ -211,8 +211,8 @@ def stopped(
 ) -> tuple[EngineReport, int]:
     """Run until another thread stops it once it is `ready`: the report, and how long it went on in ns.
 
-    That is until the engine returns; of a mapped ring only until it has sent its last frame, for the kernel
-    waits for other CPUs before it gives such a ring back.
+    That is until the engine returns; of the mapped ring's twin only until it has sent its last frame, for the
+    kernel waits for other CPUs before it gives such a ring back.
     """
     stop, progress, stopped_at = StopFlag(), Progress(), []
     engine = ENGINES[name]
@@ -227,7 +227,7 @@ def stopped(
     other = threading.Thread(target=stop_when_ready)
     other.start()
     report = engine.run(FrameTable.of([frame(1000)]), EngineConfig(**values), stop, progress)
-    returned_at = report.end_ns if "tx_ring" in name else monotonic_ns()
+    returned_at = report.end_ns if name == "tx_ring-twin" else monotonic_ns()
     other.join()
     return report, returned_at - stopped_at[0]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -123,6 +124,29 @@ def test_ring_of_the_asked_size_sends_from_the_rig(rig: VethRig) -> None:
     trial = run_trial(rig, workload, count=2000, warmup_s=0)
     assert (trial.engine_sent, trial.peer_received, trial.batch) == (2000, 2000, 256)
     assert trial.environment["path"] == "qdisc bypass"
+
+
+def test_paced_and_stamped_run_tells_so(rig: VethRig) -> None:
+    workload = Workload(flow=FLOW, engine="sendmmsg", rate_pps=20_000, stamp=True)
+    trial = run_trial(rig, workload, count=400, warmup_s=0)
+    assert (trial.engine_sent, trial.device_sent, trial.peer_received) == (400, 400, 400)
+    assert (trial.environment["stamp"], trial.environment["realtime_priority"]) == (True, None)
+    told = trial.environment["pacing"]
+    assert (told["burst_frames"], told["asked_pps"]) == (1, 20_000)
+    assert 0 < told["gap_p50_ns"] <= told["gap_p99_ns"]
+    assert told["achieved_pps"] == trial.pps
+
+
+def test_real_time_priority_is_recorded_or_refused_with_what_it_takes(rig: VethRig) -> None:
+    workload = Workload(flow=FLOW, engine="tx_ring", realtime_priority=1)
+    own_limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
+    if rig.run(Workload(flow=FLOW, engine="send"), count=1).privilege == "userns" and own_limit == 0:
+        with pytest.raises(CapabilityMissingError, match="CAP_SYS_NICE in the initial user namespace"):
+            rig.run(workload, count=100)
+        assert rig.run(Workload(flow=FLOW, engine="send"), count=5).device_sent == 5
+    else:
+        trial = rig.run(workload, count=100)
+        assert (trial.device_sent, trial.environment["realtime_priority"]) == (100, 1)
 
 
 def test_vlan_ipv6_and_unknown_ethertypes_are_counted_at_the_peer(rig: VethRig) -> None:

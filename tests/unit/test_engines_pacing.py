@@ -27,6 +27,10 @@ def test_batch_holds_a_millisecond_of_the_rate_at_most(rate_pps: float | None, b
     assert Pacer(rate_pps, 0, 64).burst == burst
 
 
+def test_frames_of_a_super_packet_leave_together_at_any_rate() -> None:
+    assert Pacer(10_000.0, 0, 64, even=False).burst == 10
+
+
 @pytest.mark.parametrize(("rate_pps", "duration_ns", "frames"), [(10.5, 10**10, 105), (0.5, 4 * 10**9, 2)])
 def test_fractional_rates_come_out_right(rate_pps: float, duration_ns: int, frames: int) -> None:
     pacer, sent = Pacer(rate_pps, 1_000, 64), 0

@@ -44,6 +44,13 @@ def test_super_packet_has_up_to_128_segments(name: str, batch: int) -> None:
         run(ENGINES[name], batch=batch)
 
 
+@every_engine
+@pytest.mark.parametrize("priority", [-1, 0, 100])
+def test_priority_that_sched_fifo_does_not_have_is_refused(engine: Engine, priority: int) -> None:
+    with pytest.raises(WorkloadError, match=rf"realtime_priority {priority}: SCHED_FIFO has 1 to 99"):
+        run(engine, realtime_priority=priority)
+
+
 @pytest.mark.parametrize("name", ["gso", "gso-twin"])
 def test_super_packets_do_not_bypass_the_queue(name: str) -> None:
     with pytest.raises(WorkloadError, match=r"qdisc_bypass drops segmented lists.*take 'sendmmsg'"):
@@ -80,9 +87,37 @@ def test_ring_fits_the_frames_in_whole_blocks(
     assert (ring.slots, ring.slot_bytes, ring.block_bytes) == geometry
 
 
+@pytest.mark.parametrize(
+    ("frames", "frame_bytes", "asked", "slots"),
+    [
+        (1000, 60, {}, 4000),
+        (1000, 1514, {}, 4000),
+        (3, 60, {}, 4032),
+        (1001, 1514, {}, 4004),
+        (4096, 60, {}, 4096),
+        (1000, 60, {"batch": 1024}, 4000),
+        # blocks of 32 slots hold 1001 frames a whole number of times only in 32032; 5000 frames fit no ring
+        (1001, 60, {}, 4096),
+        (5000, 60, {}, 4096),
+        (300, 9014, {"batch": 512}, 512),
+        (1000, 60, {"ring_frames": 4096}, 4096),
+    ],
+)
+@pytest.mark.skipif(mmap.PAGESIZE != 4096, reason="the expected blocks are of pages of 4096 bytes")
+def test_ring_holds_a_flow_a_whole_number_of_times_where_it_fits(
+    frames: int, frame_bytes: int, asked: dict[str, int], slots: int
+) -> None:
+    config = EngineConfig(**({"ifindex": 1, "batch": 64, "count": 1} | asked))
+    ring = ring_geometry(FrameTable.of([bytes(frame_bytes)] * frames), config)
+    assert ring.slots == slots
+    assert ring.ring_bytes % ring.block_bytes == 0
+
+
 def test_ring_without_memory_offers_a_smaller_one() -> None:
     ring = RingGeometry(slots=1024, slot_bytes=128, block_bytes=4096)
     assert no_memory(ring, 256).endswith("ring of 1024 slots of 128 bytes; ask for ring_frames 512")
+    odd = RingGeometry(slots=4000, slot_bytes=128, block_bytes=4096)
+    assert no_memory(odd, 256).endswith("; ask for ring_frames 2048")
     assert no_memory(ring, 1024).endswith("; ask for ring_frames 512 and batch 512")
 
 

@@ -66,6 +66,8 @@ def trial(rule: PeerRule = OTHERHOST, *, samples_ns: Sequence[int] = (), **chang
         "qdisc_bypass": False,
         "fatal_errno": None,
         "ended_by": "duration",
+        "gaps": None,
+        "burst_frames": None,
     }
     measured: dict[str, Any] = {
         "workers": [],
@@ -202,3 +204,46 @@ def test_kernel_without_the_counter_is_named() -> None:
     rule = peer_rule(FrameTable.of([frame(FOREIGN, "0800")]), "02:6c:6b:00:00:01", frozenset({"rx_dropped"}))
     assert rule.counters == ()
     assert "rx_otherhost_dropped" in str(rule.note)
+
+
+@pytest.mark.parametrize(
+    ("asked_pps", "elapsed_ns", "sent", "missed"),
+    [
+        (1e6, SECOND_NS, 999_000, False),
+        (1e6, SECOND_NS, 998_998, True),
+        (1e6, SECOND_NS, 1_001_002, True),
+        (1e6, 2 * SECOND_NS, 1_998_001, False),
+        (1e6, 2 * SECOND_NS, 1_997_998, True),
+        # a millisecond's frames, however short the run
+        (1e6, SECOND_NS // 10, 99_000, False),
+        (1e6, SECOND_NS // 10, 98_998, True),
+        (10.0, SECOND_NS, 9, False),
+        (10.0, SECOND_NS, 8, True),
+        (10.0, SECOND_NS // 100, 1, True),
+    ],
+)
+def test_rate_is_kept_to_a_thousandth_or_a_millisecond(
+    asked_pps: float, elapsed_ns: int, sent: int, missed: bool
+) -> None:
+    made = trial(
+        rate_pps=asked_pps,
+        sent=sent,
+        after=reading(7 + sent, 9 + sent),
+        end_ns=5 + elapsed_ns,
+        duration_s=elapsed_ns / SECOND_NS,
+    )
+    assert ("rate-missed" in made.marks) is missed
+
+
+def test_paced_run_tells_its_gaps_and_both_rates() -> None:
+    gaps = [(992, 50), (1024, 49), (65_536, 1)]
+    told = trial(rate_pps=1e6, gaps=gaps, burst_frames=3, sent=SENT).environment["pacing"]
+    assert told == {
+        "gap_p50_ns": round((992 * 1023) ** 0.5),
+        "gap_p99_ns": round((1024 * 1087) ** 0.5),
+        "burst_frames": 3,
+        "asked_pps": 1e6,
+        "achieved_pps": float(SENT),
+    }
+    assert "pacing" not in trial().environment
+    assert trial(rate_pps=1e6, gaps=[], burst_frames=1).environment["pacing"]["gap_p50_ns"] is None
