@@ -49,6 +49,8 @@ _HOMES = {
     "wire_budget": "labkit.analysis.ring",
     "microcosts": "labkit.experiment.microcosts",
     "OPERATIONS": "labkit.analysis.operations",
+    "bench": "labkit.experiment.bench",
+    "bench_plot": "labkit.plots.bench",
     "heatmap": "labkit.plots.heatmaps",
     "heatmap_pair": "labkit.plots.heatmaps",
     "lines": "labkit.plots.curves",

@@ -13,6 +13,7 @@ from labkit.agent.interrupts import DeviceInterrupts
 from labkit.agent.port import Port
 from labkit.agent.protocol import Opened, Reading
 from labkit.drivers.choose import facts_of
+from labkit.engines.iperf3 import FarEnd
 from labkit.errors import CapabilityMissingError, JournalError, LabError, WorkloadError
 from labkit.factors import Scalar
 from labkit.linux.ethtool import Ethtool
@@ -154,6 +155,10 @@ class DeviceHost:
     def ifindex(self, sink: str) -> int:  # noqa: ARG002 - one device, whatever the sink
         """Interface number of the device."""
         return self._device.ifindex
+
+    def far(self, sink: str) -> FarEnd | None:  # noqa: ARG002 - the port is somebody's, whatever the sink
+        """Nothing here is this host's own."""
+        return None
 
     def read(self, sink: str) -> Reading:
         """Raw counters now."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from labkit.agent.protocol import Opened, Reading
+from labkit.engines.iperf3 import FarEnd
 from labkit.factors import Scalar
 from labkit.linux.links import LinkFacts
 
@@ -27,6 +28,10 @@ class Host(Protocol):
 
     def ifindex(self, sink: str) -> int:
         """Interface number that an engine sends on."""
+        ...
+
+    def far(self, sink: str) -> FarEnd | None:
+        """The end where frames arrive, where it is this host's own."""
         ...
 
     def read(self, sink: str) -> Reading:

@@ -12,7 +12,8 @@ from labkit.agent.host import Host
 from labkit.agent.protocol import Live, Measured, Reading, Run, Stop
 from labkit.agent.workers import Senders, merged, shares
 from labkit.counters.deltas import counter_deltas
-from labkit.engines.choose import choose
+from labkit.engines.choose import choose, placed
+from labkit.factors import PEER_NAMES
 from labkit.linux.kernel_log import KernelLog
 from labkit.linux.latency import cpus_kept_awake
 from labkit.linux.links import LinkFacts
@@ -42,7 +43,8 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
     link_before = host.link(request.sink)
     before = host.read(request.sink)
     with _eventfd() as wake_fd, cpus_kept_awake() as awake:
-        senders = Senders(choose(request.engine), frames, configs, lambda: os.eventfd_write(wake_fd, 1))
+        engine = placed(choose(request.engine), host.far(request.sink))
+        senders = Senders(engine, frames, configs, lambda: os.eventfd_write(wake_fd, 1))
         try:
             senders.start()
             with _away_from(cpus, allowed):
@@ -116,8 +118,8 @@ def _sample(host: Host, request: Run, before: Reading, senders: Senders, started
     known = [count for count in counts if count is not None]
     return Sample(
         at_ns=time.monotonic_ns() - started_ns,
-        engine_sent=senders.sent,
-        engine_refused=senders.refused,
+        engine_sent=None if request.engine in PEER_NAMES else senders.sent,
+        engine_refused=None if request.engine in PEER_NAMES else senders.refused,
         device_sent=counter_deltas(before.device, device).get(counter),
         peer_received=sum(known) if counts and len(known) == len(counts) else None,
     )

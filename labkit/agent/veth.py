@@ -9,6 +9,7 @@ from pathlib import Path
 
 from labkit.agent.protocol import Opened, Reading
 from labkit.drivers.virtual import VETH as VETH_FACTS
+from labkit.engines.iperf3 import FarEnd
 from labkit.errors import CapabilityMissingError, LabError, errno_name
 from labkit.factors import Scalar
 from labkit.linux import namespaces
@@ -144,6 +145,10 @@ class VethHost:
     def ifindex(self, sink: str) -> int:
         """Interface index that an engine sends on."""
         return self._indices[self._device(sink)]
+
+    def far(self, sink: str) -> FarEnd | None:
+        """The receiving end; an ifb device has none."""
+        return FarEnd(self._peer_network, self._indices[PEER]) if self._device(sink) == SENDER else None
 
     def read(self, sink: str) -> Reading:
         """Raw counters now, of one moment: while a queue drains, read until nothing left it meanwhile."""

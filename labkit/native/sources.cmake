@@ -19,3 +19,8 @@ set(LABKIT_BINDING_SOURCES
     bind_frame_table.cpp
     bind_microcosts.cpp
     bind_sim.cpp)
+# Each is bare_NAME.c: a C program of its own, installed as bare/bare_NAME beside the module.
+set(LABKIT_BARE_LOOPS
+    gso
+    sendmmsg
+    tx_ring)

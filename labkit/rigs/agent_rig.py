@@ -14,7 +14,7 @@ from labkit.audit.run import audit_summary
 from labkit.engines.base import EngineConfig
 from labkit.engines.choose import choose
 from labkit.errors import LabError, LabWarning
-from labkit.factors import Scalar, Settings
+from labkit.factors import PROGRAM_NAMES, Scalar, Settings
 from labkit.linux.machine import machine_facts
 from labkit.records import Frames, RigInfo, Sample, Traffic, Trial, Workload
 from labkit.rigs import catalog
@@ -159,8 +159,11 @@ class AgentRig(OpenRig):
         count: int | None = None,
         on_sample: Callable[[Sample], None] | None = None,
         check: bool = True,
+        sample_every_ns: int | None = None,
     ) -> Trial:
         """Send once for `duration_s` seconds or `count` frames, whichever ends first, and count.
+
+        `sample_every_ns` asks for live samples at another distance than the usual 125 ms.
 
         Raises
         ------
@@ -183,7 +186,7 @@ class AgentRig(OpenRig):
                 sink=sink,
                 config=config,
                 workers=1 if workload.cpus is None else workload.cpus,
-                sample_every_ns=SAMPLE_EVERY_NS,
+                sample_every_ns=SAMPLE_EVERY_NS if sample_every_ns is None else sample_every_ns,
                 peer_counters=list(rule.counters),
             ),
             longest_s=duration_s,
@@ -195,7 +198,7 @@ class AgentRig(OpenRig):
             engine=engine.name,
             sink=sink,
             frame_bytes=frames.longest_bytes,
-            batch=config.batch,
+            batch=None if engine.name in PROGRAM_NAMES else config.batch,
             duration_s=duration_s,
             rate_pps=workload.rate_pps,
             qdisc_bypass=workload.qdisc_bypass,

@@ -22,7 +22,7 @@ from tests.bench.script import main
 from tests.network.private import enter_private_network, veth_pair
 
 if TYPE_CHECKING:
-    from tests.bench.pairs import Ratio
+    from labkit.analysis.pairs import Ratio
 
 HERE = Path(__file__).parent
 GOAL = 1.03
@@ -72,7 +72,7 @@ def ratios(pairs: int, limit: int) -> list[Ratio]:
     """Enter a private network (this process must have one thread) and compare there."""
     enter_private_network()
     # numpy starts threads, and a user namespace can't be entered with a second one
-    from tests.bench.pairs import compare_pairs
+    from labkit.analysis.pairs import compare_pairs
 
     cpu = max(os.sched_getaffinity(0))
     found = []

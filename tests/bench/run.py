@@ -2,8 +2,8 @@
 
 A bench is a module ``bench_*.py`` that prints a JSON list of results and runs in a process of its own, since
 one that enters a network of its own must have one thread. A result has a `name`, a `goal`, a `verdict`
-(``met``, ``missed`` or ``undecided``), and either `median`, `low` and `high` of a ratio (`pairs.Ratio`) or a
-plain `value`.
+(``met``, ``missed`` or ``undecided``), and either `median`, `low` and `high` of a ratio
+(`labkit.analysis.pairs.Ratio`) or a plain `value`.
 ``python tests/bench/run.py [WORD ...]`` runs those whose name holds one of the words. Exit: 0 when no goal is
 missed, 1 when a bench failed, 3 when one is slower than allowed.
 """

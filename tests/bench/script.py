@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from tests.bench.pairs import Ratio
+    from labkit.analysis.pairs import Ratio
 
 RUNS = 10
 """Runs behind the median of an absolute figure."""

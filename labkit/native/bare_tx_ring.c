@@ -6,7 +6,7 @@ enum { SLOTS = 4096, SLOT_BYTES = 128, BLOCK_BYTES = 4096, DATA_OFFSET = 32 };
 
 int main(int argc, char** argv) {
     const struct asked asked = read_arguments(argc, argv);
-    if (asked.frame_bytes + DATA_OFFSET > SLOT_BYTES) return 2;
+    if (asked.frame_bytes + DATA_OFFSET > SLOT_BYTES) refuse("frame: at most 96 bytes");
     const int fd = open_socket(asked.ifindex);
     const int version = TPACKET_V2;
     const struct tpacket_req request = {BLOCK_BYTES, SLOTS * SLOT_BYTES / BLOCK_BYTES, SLOT_BYTES, SLOTS};
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
     unsigned char* ring = mmap(NULL, SLOTS * SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (ring == MAP_FAILED) fail("mmap");
     for (int i = 0; i < SLOTS; ++i) {
-        write_frame(ring + i * SLOT_BYTES + DATA_OFFSET, asked.frame_bytes);
+        write_frame(ring + i * SLOT_BYTES + DATA_OFFSET, &asked);
         ((struct tpacket2_hdr*)(ring + i * SLOT_BYTES))->tp_len = (unsigned)asked.frame_bytes;
     }
     const int64_t start = now_ns();

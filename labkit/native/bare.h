@@ -1,4 +1,5 @@
-/* What the bare loops share: arguments, clock, pin, socket. IFINDEX CPU BATCH DURATION_MS FRAME_BYTES. */
+/* What the bare loops share: arguments, clock, pin, socket. IFINDEX CPU BATCH DURATION_MS FRAME_BYTES
+ * [FRAME], the frame in hexadecimal digits; without it they send a frame of their own. */
 #pragma once
 #define _GNU_SOURCE
 #include <linux/if_packet.h>
@@ -18,6 +19,7 @@ struct asked {
     int ifindex, batch;
     size_t frame_bytes;
     int64_t duration_ns;
+    const char* frame_digits;
 };
 
 static int64_t now_ns(void) {
@@ -31,15 +33,26 @@ static void fail(const char* what) {
     exit(1);
 }
 
+static void refuse(const char* what) {
+    fprintf(stderr, "%s\n", what);
+    exit(2);
+}
+
 /* Reads the arguments and pins the process. */
 static struct asked read_arguments(int argc, char** argv) {
-    if (argc != 6) exit(2);
+    if (argc < 6 || argc > 7) refuse("IFINDEX CPU BATCH DURATION_MS FRAME_BYTES [FRAME]");
     const struct asked asked = {.ifindex = atoi(argv[1]),
                                 .batch = atoi(argv[3]),
                                 .frame_bytes = (size_t)atoi(argv[5]),
-                                .duration_ns = (int64_t)atoi(argv[4]) * 1000000};
-    if (asked.batch < 1 || asked.batch > MAX_BATCH) exit(2);
-    if (asked.frame_bytes < MIN_FRAME_BYTES || asked.frame_bytes > MAX_FRAME_BYTES) exit(2);
+                                .duration_ns = (int64_t)atoi(argv[4]) * 1000000,
+                                .frame_digits = argc > 6 ? argv[6] : NULL};
+    if (asked.batch < 1 || asked.batch > MAX_BATCH) refuse("batch: 1 to 1024");
+    if (asked.frame_bytes < MIN_FRAME_BYTES || asked.frame_bytes > MAX_FRAME_BYTES) {
+        refuse("frame: 43 to 9216 bytes");
+    }
+    if (asked.frame_digits && strlen(asked.frame_digits) != 2 * asked.frame_bytes) {
+        refuse("FRAME has not two digits a byte");
+    }
     cpu_set_t mask;
     CPU_ZERO(&mask);
     CPU_SET(atoi(argv[2]), &mask);
@@ -60,11 +73,18 @@ static int open_socket(int ifindex) {
     return fd;
 }
 
-/* A UDP frame of the bench's flow, 10.0.0.1 to 10.0.0.2. */
-static void write_frame(unsigned char* frame, size_t bytes) {
+/* The asked frame, or a UDP frame of 10.0.0.1 to 10.0.0.2. */
+static void write_frame(unsigned char* frame, const struct asked* asked) {
     static const unsigned char head[42] = {2,    0, 0,  0, 0, 1, 2, 0, 0,  0,  0, 2, 8,  0,
                                            0x45, 0, 0,  0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0,
                                            0,    1, 10, 0, 0, 2, 0, 9, 0,  9,  0, 0, 0,  1};
+    const size_t bytes = asked->frame_bytes;
+    if (asked->frame_digits) {
+        for (size_t i = 0; i < bytes; ++i) {
+            if (sscanf(asked->frame_digits + 2 * i, "%2hhx", &frame[i]) != 1) refuse("FRAME: not a digit");
+        }
+        return;
+    }
     memset(frame, 0, bytes);
     memcpy(frame, head, sizeof head);
     frame[16] = (unsigned char)((bytes - 14) >> 8);
