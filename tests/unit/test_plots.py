@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 
 import labkit as lk
@@ -222,3 +223,18 @@ def test_rooms_are_light_until_used() -> None:
     assert loaded & heavy == set()
     with pytest.raises(AttributeError):
         lk.nothing  # noqa: B018
+
+
+def test_counts_stand_side_by_side_and_a_place_that_does_not_count_says_so() -> None:
+    told = trial(pps=1e6)
+    lost = msgspec.structs.replace(
+        told, engine_sent=5, device_sent=4, peer_received=None, difference_reason="one is missing"
+    )
+    figure = drawn(lk.count_bars({"clean": told, "lost": lost}))
+    bars = {trace["name"]: trace for trace in figure["data"]}
+    assert bars["engine sent"]["y"][1] == 5
+    assert bars["device sent"]["y"][1] == 4
+    assert bars["peer received"]["y"][1] is None
+    assert bars["device sent"]["customdata"][1] == "one is missing"
+    notes = [note for note in figure["layout"]["annotations"] if "peer received" in note["hovertext"]]
+    assert any(1 < note["x"] < 1.5 for note in notes)

@@ -120,10 +120,14 @@ def test_a_refused_setting_leaves_the_rig_unchanged(
         (
             {"engine": "warp"},
             WorkloadError,
-            "unknown engine 'warp'; known: gso, pktgen, receive, send, sendmmsg",
+            "unknown engine 'warp'; known: af_xdp, .*, gso, .*, pktgen, receive, send, sendmmsg",
         ),
         ({"sink": "stack"}, CapabilityMissingError, "no sink 'stack'.*veth"),
-        ({"sink": "drain"}, WorkloadError, "unknown sink 'drain'; known: ifb, port, stack, wire"),
+        (
+            {"sink": "drain"},
+            WorkloadError,
+            "unknown sink 'drain'; known: ifb, port, rx_ring, socket, stack, wire, xdp_drop",
+        ),
         ({"batch": 0}, WorkloadError, "batch 0"),
         ({"batch": 1025}, WorkloadError, "batch 1025"),
         ({"clone_skb": -1}, WorkloadError, "clone_skb -1"),
