@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 from labkit.analysis.summary import estimate
 from labkit.errors import LabError
 
-Verdict: TypeAlias = Literal["met", "missed", "undecided"]
+Verdict: TypeAlias = Literal["met", "missed", "undecided", "report"]
 Better: TypeAlias = Literal["lower", "higher"]
 
 MOST_LOST: Final = 10
@@ -24,7 +24,7 @@ class Ratio:
     """Median of a / b over the pairs, its 95 % bootstrap interval, and whether the goal is reached.
 
     The verdict is ``met`` or ``missed`` when the whole interval lies on one side of the goal, else
-    ``undecided``, as without a goal. One pair is its own interval.
+    ``undecided``; without a goal it is ``report``. One pair is its own interval.
     """
 
     name: str
@@ -102,7 +102,7 @@ def judge(
 
 def _verdict(low: float, high: float, goal: float | None, better: Better) -> Verdict:
     if goal is None:
-        return "undecided"
+        return "report"
     within, beyond = (high <= goal, low > goal) if better == "lower" else (low >= goal, high < goal)
     return "met" if within else "missed" if beyond else "undecided"
 
