@@ -3,7 +3,7 @@
 A bench is a module ``bench_*.py`` that prints a JSON list of results and runs in a process of its own, since
 one that enters a network of its own must have one thread. A result has a `name`, a `goal`, a `verdict`, and
 either `median`, `low` and `high` of a ratio (`labkit.analysis.pairs.Ratio`) or a plain `value`. Verdicts are
-``met``, ``missed`` and ``undecided``, ``report`` where there is no goal, and ``absent`` where something lacks.
+``met``, ``missed``, ``undecided``, ``report`` without a goal, and ``absent`` where something lacks.
 ``python tests/bench/run.py [WORD ...]`` runs those whose name holds one of the words. Exit: 0 when no goal is
 missed, 1 when a bench failed, 3 when one is slower than allowed.
 """
