@@ -35,7 +35,7 @@ WORDS: Final = 400
 """Characters of a program's last words that an error repeats."""
 
 
-class Course(msgspec.Struct, frozen=True, kw_only=True):
+class Course(msgspec.Struct, frozen=True):
     """How a child's run went.
 
     Attributes

@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from labkit.engines.peer_process import PROGRAMS, Child, Course, follow, off_cpu
 from labkit.engines.super_packets import MAX_SEGMENTS, check_gso
 from labkit.errors import CapabilityMissingError, WorkloadError
 from labkit.linux.link_stats import LinkStats
+from labkit.linux.processes import Times
 from labkit.records import Frames
 from labkit.traffic.pcap import pcap_bytes
 from labkit.traffic.table import FrameTable
@@ -88,6 +90,9 @@ class Peer(abc.ABC):
         """
         del progress  # it tells none
         self.check(frames, config)
+        if config.count == 0:
+            now_ns = time.monotonic_ns()  # to a program 0 is no number, or no limit
+            return self._report(Course(now_ns, now_ns, Times(0, 0, 0), "count"), config)
         cpu = max(os.sched_getaffinity(0)) if config.cpu is None else config.cpu
         program, interface = self._program(), socket.if_indextoname(config.ifindex)
         with _private_folder() as folder, _counted(config.ifindex) as counted, off_cpu(cpu):

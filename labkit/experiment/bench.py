@@ -9,10 +9,10 @@ import msgspec
 
 from labkit.analysis.pairs import Ratio, compare_pairs
 from labkit.analysis.sink_rate import SinkCounter, sink_rate
-from labkit.errors import AgentLostError, CapabilityMissingError, LabError
+from labkit.errors import AgentLostError, CapabilityMissingError, LabError, WorkloadError
 from labkit.experiment.trial import CURABLE_MARKS, MAX_REPEATS
 from labkit.factors import PEER_NAMES
-from labkit.records import RigInfo, Traffic, Workload
+from labkit.records import RigInfo, Traffic, Trial, Workload
 from labkit.rigs import catalog
 from labkit.rigs.agent_rig import AgentRig
 from labkit.rigs.base import Rig
@@ -20,6 +20,8 @@ from labkit.rigs.base import Rig
 DURATION_S: Final = 0.4
 """Length of one run: eight samples, of which the first and the last are not looked at."""
 SAMPLE_EVERY_NS: Final = 50_000_000
+SHORTEST_S: Final = 0.3
+"""Shorter runs do not surely have the four samples that a rate needs."""
 PAIRS: Final = 30
 MOST_PAIRS: Final = 120
 USUAL_PEERS: Final = ("trafgen", "tcpreplay")
@@ -144,11 +146,13 @@ def compare(
     CapabilityMissingError, WorkloadError, LabError
         What the rig cannot do, before anything is compared; or every pair was disturbed.
     """
+    if duration_s < SHORTEST_S:
+        raise WorkloadError(f"duration_s {duration_s:g}: a rate needs runs of {SHORTEST_S:g} s or more")
     for workload in (ours, theirs):
         rig.check(workload)
     # once each beforehand: what is missing shows, and which counter both have
-    first = [rig.run(workload, duration_s=duration_s, check=False) for workload in (ours, theirs)]
-    at_peer = all(trial.peer_received is not None for trial in first)
+    first = [_run(rig, workload, duration_s) for workload in (ours, theirs)]
+    at_peer = all(any(sample.peer_received for sample in trial.samples) for trial in first)
     counter: SinkCounter = "peer_received" if at_peer else "device_sent"
     return compare_pairs(
         lambda: _undisturbed_pps(rig, ours, counter, duration_s),
@@ -165,10 +169,14 @@ def _undisturbed_pps(
     rig: AgentRig, workload: Workload, counter: SinkCounter, duration_s: float
 ) -> float | None:
     for _ in range(1 + MAX_REPEATS):
-        trial = rig.run(workload, duration_s=duration_s, check=False, sample_every_ns=SAMPLE_EVERY_NS)
+        trial = _run(rig, workload, duration_s)
         if not CURABLE_MARKS & set(trial.marks):
             return sink_rate(trial.samples, counter)
     return None
+
+
+def _run(rig: AgentRig, workload: Workload, duration_s: float) -> Trial:
+    return rig.run(workload, duration_s=duration_s, check=False, sample_every_ns=SAMPLE_EVERY_NS)
 
 
 def _real(rig: Rig) -> AgentRig:

@@ -9,6 +9,7 @@ from labkit.engines.choose import peers
 from labkit.errors import CapabilityMissingError, WorkloadError, listed
 from labkit.factors import (
     ENGINE_NAMES,
+    PEER_NAMES,
     PKTGEN_FACTORS,
     RECEIVING_SINKS,
     SETTING_NAMES,
@@ -96,6 +97,11 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
     if simulated_rig:
         _check_real_only(info, workload)
     _check_sink_factors(info, workload)
+    if workload.engine in PEER_NAMES and cpus > 1:
+        raise CapabilityMissingError(
+            f"rig '{info.name}': engine '{workload.engine}' is a program that runs once, on one CPU, not on "
+            f"{cpus}; take an engine of labkit's own"
+        )
 
 
 def _check_real_only(info: RigInfo, workload: Workload) -> None:

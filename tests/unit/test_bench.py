@@ -157,6 +157,12 @@ def test_disturbed_run_is_repeated_and_its_pair_left_out_when_it_stays_so() -> N
     assert len(rig.ran) == 2 + 4 + 4
 
 
+def test_run_that_is_too_short_for_a_rate_is_refused() -> None:
+    rig = PeerRig({"gso": 300, "trafgen": 100})
+    with pytest.raises(WorkloadError, match="a rate needs runs of 0"):
+        compare(rig, Workload(Flow(), "gso"), Workload(Flow(), "trafgen"), duration_s=0.1)
+
+
 def test_lost_agent_and_unknown_names_end_the_bench() -> None:
     class LostRig(PeerRig):
         def run(self, workload: Workload, **asked: Any) -> Trial:

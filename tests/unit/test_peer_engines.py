@@ -23,9 +23,11 @@ from labkit.errors import CapabilityMissingError, LabError, WorkloadError
 from labkit.factors import PEER_NAMES
 from labkit.linux.processes import Times, members_of_group, times_of
 from labkit.linux.sockets import listens
-from labkit.rigs.catalog import DEVICE, VETH, check_engine
+from labkit.records import Workload
+from labkit.rigs.catalog import DEVICE, VETH, check_engine, check_workload
 from labkit.traffic.pcap import read_pcap
 from labkit.traffic.table import FrameTable
+from tests.sweep_fakes import Flow
 
 FRAME = bytes.fromhex("020000000002020000000001080045") + bytes(45)
 ONE = FrameTable.of([FRAME])
@@ -132,6 +134,17 @@ def test_iperf3_without_a_far_end_says_where_there_is_one(
     monkeypatch.setattr(peers, "PROGRAMS", str(tmp_path))
     with pytest.raises(CapabilityMissingError, match="rig 'veth' with sink 'stack'"):
         choose("iperf3").run(ONE, CONFIG, StopFlag(), Progress())
+
+
+def test_no_program_is_asked_for_no_frame() -> None:
+    """Trafgen takes 0 for no limit."""
+    report = choose("trafgen").run(ONE, config("trafgen", count=0), StopFlag(), Progress())
+    assert (report.sent, report.ended_by, report.elapsed_ns) == (None, "count", 0)
+
+
+def test_peer_on_several_cpus_is_refused() -> None:
+    with pytest.raises(CapabilityMissingError, match="on one CPU, not on 2"):
+        check_workload(VETH, Workload(Flow(), "trafgen", cpus=2))
 
 
 def test_missing_bare_loop_says_how_to_build_it() -> None:
