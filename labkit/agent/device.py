@@ -84,6 +84,8 @@ class DeviceHost:
         The port's namespace may not be entered.
     """
 
+    private = False
+
     def __init__(
         self,
         name: str,

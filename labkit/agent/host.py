@@ -12,7 +12,17 @@ from labkit.linux.links import LinkFacts
 
 
 class Host(Protocol):
-    """A device with its settings and its counters."""
+    """A device with its settings and its counters.
+
+    Attributes
+    ----------
+    private : bool
+        Whether it lies in namespaces that the agent made: other programs are run there alone.
+    """
+
+    @property
+    def private(self) -> bool:  # noqa: D102 - see above
+        ...
 
     def look(self, sink: str) -> Opened:
         """State of the links that `sink` uses, read now."""

@@ -13,11 +13,12 @@ from labkit.agent.protocol import Live, Measured, Reading, Run, Stop
 from labkit.agent.workers import Senders, merged, shares
 from labkit.counters.deltas import counter_deltas
 from labkit.engines.choose import choose, placed
+from labkit.errors import CapabilityMissingError
 from labkit.factors import PEER_NAMES
 from labkit.linux.kernel_log import KernelLog
 from labkit.linux.latency import cpus_kept_awake
 from labkit.linux.links import LinkFacts
-from labkit.linux.machine import steal_ns
+from labkit.linux.machine import kept_off, steal_ns
 from labkit.records import Frames, Sample
 from labkit.units import NS_PER_S
 
@@ -33,6 +34,10 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
     Closed
         The client is gone; the engine has been stopped.
     """
+    if request.engine in PEER_NAMES and not host.private:
+        raise CapabilityMissingError(
+            f"{request.engine}: other programs are run in private namespaces only; take rig 'veth'"
+        )
     allowed = os.sched_getaffinity(0)
     configs = shares(request, host.ifindex(request.sink), allowed)
     cpus = [config.cpu for config in configs if config.cpu is not None]
@@ -47,7 +52,7 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
         senders = Senders(engine, frames, configs, lambda: os.eventfd_write(wake_fd, 1))
         try:
             senders.start()
-            with _away_from(cpus, allowed):
+            with kept_off(cpus):
                 _watch(channel, host, request, before, senders, wake_fd)
         finally:
             senders.stop()
@@ -160,17 +165,3 @@ def _eventfd() -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _away_from(cpus: list[int], allowed: set[int]) -> Iterator[None]:
-    """Keep this thread off the senders' CPUs, where there is another one."""
-    others = allowed.difference(cpus)
-    if not others:
-        yield
-        return
-    os.sched_setaffinity(0, others)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)

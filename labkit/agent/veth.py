@@ -55,6 +55,8 @@ class VethHost:
         Use a user namespace even where the kernel would do without.
     """
 
+    private = True
+
     def __init__(self, *, force_user_namespace: bool) -> None:
         user_namespace = namespaces.enter_private_network(force_user_namespace=force_user_namespace)
         self.privilege: Privilege = "userns" if user_namespace else "root"

@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -121,17 +120,6 @@ class Child:
         """`what` it did, and its last words."""
         words = " ".join(self._words.read_text(errors="replace").split())[-WORDS:]
         return LabError(f"{self._name} {what}; its last words: {words or 'none'}")
-
-
-@contextmanager
-def off_cpu(cpu: int) -> Iterator[None]:
-    """Keep this thread off `cpu`, where another one is allowed."""
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, allowed - {cpu} or allowed)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
 
 
 def follow(

@@ -16,10 +16,11 @@ from typing import Final, NamedTuple
 from labkit import _native
 from labkit.engines import peer_commands as commands
 from labkit.engines.base import MAX_BATCH, EngineConfig, EngineReport, check
-from labkit.engines.peer_process import PROGRAMS, Child, Course, follow, off_cpu
+from labkit.engines.peer_process import PROGRAMS, Child, Course, follow
 from labkit.engines.super_packets import MAX_SEGMENTS, check_gso
 from labkit.errors import CapabilityMissingError, WorkloadError
 from labkit.linux.link_stats import LinkStats
+from labkit.linux.machine import kept_off
 from labkit.linux.processes import Times
 from labkit.records import Frames
 from labkit.traffic.pcap import pcap_bytes
@@ -95,7 +96,7 @@ class Peer(abc.ABC):
             return self._report(Course(now_ns, now_ns, Times(0, 0, 0), "count"), config)
         cpu = max(os.sched_getaffinity(0)) if config.cpu is None else config.cpu
         program, interface = self._program(), socket.if_indextoname(config.ifindex)
-        with _private_folder() as folder, _counted(config.ifindex) as counted, off_cpu(cpu):
+        with _private_folder() as folder, _counted(config.ifindex) as counted, kept_off([cpu]):
             job = Job(program, interface, cpu, folder, frames, config)
             course = self._course(job, counted, stop)
         return self._report(course, config)

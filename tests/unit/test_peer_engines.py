@@ -7,11 +7,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from labkit._native import Progress, StopFlag
+from labkit.agent.protocol import Run
+from labkit.agent.runner import run_once
 from labkit.engines import peer_commands as commands
 from labkit.engines import peer_process, peers
 from labkit.engines.base import EngineConfig
@@ -46,6 +49,17 @@ def test_peers_are_known_names_and_engines_of_the_veth_rig_alone() -> None:
     for name in NAMES:
         with pytest.raises(CapabilityMissingError, match="try rig 'veth'"):
             check_engine(DEVICE, name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_agent_runs_no_other_program_beside_a_device_of_the_machine(name: str) -> None:
+    """Not even when it is asked by somebody else than labkit: it may be root there."""
+    request = Run(
+        engine=name, sink="wire", config=config(name), workers=1, sample_every_ns=1, peer_counters=[]
+    )
+    unused: Any = SimpleNamespace(private=False)
+    with pytest.raises(CapabilityMissingError, match=f"{name}: other programs.*take rig 'veth'"):
+        run_once(unused, unused, ONE, request, unused)
 
 
 def test_trafgen_sends_on_the_asked_cpu_alone() -> None:
