@@ -94,7 +94,7 @@ def judge(
     """
     found = estimate(quotients, of="median", seed=seed)
     if found is None:
-        raise LabError(f"{name or 'pairs'}: no pair, no ratio")
+        raise LabError("no pair, no ratio")
     low = found.median if found.low is None else found.low
     high = found.median if found.high is None else found.high
     return Ratio(name, found.median, low, high, found.n, goal, _verdict(low, high, goal, better))

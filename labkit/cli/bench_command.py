@@ -107,7 +107,7 @@ def _verdict(each: PeerRatio, goal: float) -> str:
 
 
 def _absence(each: Absent) -> str:
-    return f"absent: {each.engine} / {each.peer}, sink {each.sink}: {each.reason}"
+    return f"not compared: {each.engine} / {each.peer}, sink {each.sink}: {each.reason}"
 
 
 def _tell(each: PeerRatio | Absent) -> None:

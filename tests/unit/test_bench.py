@@ -256,7 +256,7 @@ def test_table_names_what_is_absent_and_judges_a_goal() -> None:
     lines = bench_text(FOUND, 2.5).splitlines()
     assert lines[1].split() == ["stack", "gso", "trafgen", "2.700", "2.430", "2.970", "30", "undecided"]
     assert lines[2].split()[-1] == "missed"
-    assert lines[-1] == "absent: gso / tcpreplay, sink stack: tcpreplay: not installed here"
+    assert lines[-1] == "not compared: gso / tcpreplay, sink stack: tcpreplay: not installed here"
 
 
 def test_plot_has_a_row_a_comparison_on_a_log_axis_with_a_line_at_one() -> None:
