@@ -69,9 +69,7 @@ def compare_pairs(
             else:
                 quotients.append(quotient)
         if not quotients:
-            raise LabError(
-                f"{name or 'pairs'}: each of {lost} pairs was disturbed; close what else runs here"
-            )
+            raise LabError(f"each of {lost} pairs was disturbed; close what else runs here")
         ratio = judge(quotients, goal, better, name=name, seed=seed)
         if ratio.verdict != "undecided" or len(quotients) >= most or lost >= most_lost:
             return ratio

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import pytest
 
@@ -19,9 +20,12 @@ from labkit.errors import AgentLostError, CapabilityMissingError, LabError, Work
 from labkit.experiment import bench as benches
 from labkit.experiment.bench import Absent, Bench, PeerRatio, bench, compare
 from labkit.experiment.trial import MAX_REPEATS
+from labkit.factors import ENGINE_NAMES, SINK_NAMES
 from labkit.plots.bench import bench_plot
 from labkit.records import RigInfo, Sample, Trial, Workload
 from labkit.rigs.agent_rig import AgentRig
+from labkit.rigs.veth import VethRig
+from tests.bench.bench_peers import FLOWS, GOALS, Goal, judged
 from tests.sweep_fakes import FakeRig, Flow, trial
 
 MS = 1_000_000
@@ -282,3 +286,28 @@ def test_plot_is_written_as_a_page_that_needs_no_network(
     text = page.read_text()
     assert r"gso \u002f trafgen, stack" in text  # as plotly writes it
     assert 'src="http' not in text
+
+
+def test_goals_of_make_bench_name_what_exists_and_each_once() -> None:
+    assert {goal.engine for goal in GOALS} | {goal.peer for goal in GOALS} <= ENGINE_NAMES
+    assert {goal.sink for goal in GOALS} <= SINK_NAMES
+    assert {goal.flow for goal in GOALS} <= set(FLOWS)
+    assert len({goal.name for goal in GOALS}) == len(GOALS)
+
+
+def test_row_of_make_bench_is_a_ratio_or_says_what_lacks_or_that_it_was_disturbed() -> None:
+    class GoalRig(PeerRig):
+        def applied(self, settings: Any) -> Any:
+            return contextlib.nullcontext()
+
+    def row(rig: GoalRig, engine: str) -> Any:
+        return judged(cast("VethRig", rig), Goal("user", "stack", engine, "trafgen", 2.5), 2, 2)
+
+    steps = {"gso": 300, "trafgen": 100}
+    found = row(GoalRig(steps), "gso")
+    assert (found.name, found.median, found.verdict) == ("gso / trafgen, stack, user", 3.0, "met")
+    lacks = row(GoalRig(steps), "send")
+    assert (lacks.value, lacks.verdict) == ("absent: send: not installed here", "absent")
+    shaken = row(GoalRig(steps, [["cpu-shared"]] * 1000), "gso")
+    assert shaken.verdict == "undecided"
+    assert "disturbed" in shaken.value
