@@ -184,7 +184,7 @@ class BareLoop(Peer):
     def __init__(self, mechanism: str, default_batch: int) -> None:
         self.mechanism, self.name = mechanism, f"bare_{mechanism}"
         self.default_batch = default_batch
-        self.max_batch = MAX_SEGMENTS if mechanism == "gso" else MAX_BATCH
+        self.max_batch = MAX_SEGMENTS if mechanism == "gso" else max(MAX_BATCH, default_batch)
 
     def check(self, frames: Frames, config: EngineConfig) -> None:
         """Raise `WorkloadError` also for more than one frame, or a count, which it does not know."""

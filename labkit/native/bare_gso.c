@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
     if (28 + all > MAX_IP_BYTES) refuse("segments: more than an IP packet holds");
     static unsigned char packet[OFFLOAD_BYTES + MAX_FRAME_BYTES + MAX_IP_BYTES];
     unsigned char* frame = packet + OFFLOAD_BYTES;
-    write_frame(frame, &asked);
+    write_frame(frame, asked.frame_bytes);
     set_word(frame + 16, 28 + all);
     set_word(frame + 38, 8 + all);
     /* the pseudo header's sum: addresses, protocol, length */

@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
     unsigned char* block = calloc((size_t)asked.batch, asked.frame_bytes);
     for (int i = 0; i < asked.batch; ++i) {
         unsigned char* frame = block + (size_t)i * asked.frame_bytes;
-        write_frame(frame, &asked);
+        write_frame(frame, asked.frame_bytes);
         vectors[i].iov_base = frame;
         vectors[i].iov_len = asked.frame_bytes;
         messages[i].msg_hdr.msg_iov = &vectors[i];

@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
     unsigned char* ring = mmap(NULL, SLOTS * SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (ring == MAP_FAILED) fail("mmap");
     for (int i = 0; i < SLOTS; ++i) {
-        write_frame(ring + i * SLOT_BYTES + DATA_OFFSET, &asked);
+        write_frame(ring + i * SLOT_BYTES + DATA_OFFSET, asked.frame_bytes);
         ((struct tpacket2_hdr*)(ring + i * SLOT_BYTES))->tp_len = (unsigned)asked.frame_bytes;
     }
     const int64_t start = now_ns();
