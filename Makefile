@@ -10,8 +10,8 @@ PYTHON := $(shell /usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (
 endif
 VENV := .venv
 BIN := $(VENV)/bin
-NATIVE := pyproject.toml $(wildcard labkit/native/*.cpp labkit/native/*.h labkit/native/*.cmake labkit/native/CMakeLists.txt)
-FORMATTED := $(wildcard labkit/native/*.cpp labkit/native/*.h tests/*/*.cpp tests/*/*.h tests/*/*.c)
+NATIVE := pyproject.toml $(wildcard labkit/native/*.c labkit/native/*.cpp labkit/native/*.h labkit/native/*.cmake labkit/native/CMakeLists.txt)
+FORMATTED := $(wildcard labkit/native/*.c labkit/native/*.cpp labkit/native/*.h tests/*/*.cpp tests/*/*.h tests/*/*.c)
 QUICK := 00_start 10_ring_and_coalescing 11_published_tables 20_fast_path
 PYTEST := $(BIN)/python -m pytest
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=60 --nbval-sanitize-with tests/nbval_sanitize.cfg

@@ -55,6 +55,8 @@ _HOMES = {
     "microcosts": "labkit.experiment.microcosts",
     "OPERATIONS": "labkit.analysis.operations",
     "latency_curves": "labkit.plots.latency",
+    "bench": "labkit.experiment.bench",
+    "bench_plot": "labkit.plots.bench",
     "heatmap": "labkit.plots.heatmaps",
     "heatmap_pair": "labkit.plots.heatmaps",
     "lines": "labkit.plots.curves",

@@ -60,8 +60,11 @@ WORKLOAD_FACTORS: Final = frozenset(
 )
 """Factors that belong to the workload."""
 
+PROGRAM_NAMES: Final = ("trafgen", "tcpreplay", "iperf3", "sendp")
+"""Packet generators that others wrote; how many frames they hand over at once is their own affair."""
+
 PEER_NAMES: Final = (
-    *("trafgen", "tcpreplay", "iperf3", "sendp"),
+    *PROGRAM_NAMES,
     *("bare_sendmmsg", "bare_tx_ring", "bare_gso", "bare_af_xdp", "bare_xdp_live"),
 )
 """Other programs that send: they are run, and counted at device and sink alone."""

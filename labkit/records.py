@@ -167,11 +167,11 @@ class Workload(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """Counters at one instant of a running trial, each counted from the trial's start."""
+    """Counters at one instant of a running trial, each counted from the trial's start; None is not known."""
 
     at_ns: int
-    engine_sent: int
-    engine_refused: int
+    engine_sent: int | None
+    engine_refused: int | None
     device_sent: int | None
     peer_received: int | None
 

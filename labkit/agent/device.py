@@ -12,16 +12,15 @@ from pathlib import Path
 import msgspec
 
 from labkit._native import Progress
-from labkit.agent.interrupts import DeviceInterrupts
+from labkit.agent.device_facts import device_knobs, device_of, driver_of, interrupts_of
 from labkit.agent.port import Port
 from labkit.agent.protocol import Opened, Reading, Run
 from labkit.agent.sinks import Sink, receiving
-from labkit.drivers.choose import facts_of
-from labkit.errors import CapabilityMissingError, JournalError, LabError, WorkloadError
+from labkit.engines.iperf3 import FarEnd
+from labkit.errors import JournalError, LabError, WorkloadError
 from labkit.factors import RECEIVING_SINKS, Scalar
 from labkit.linux.ethtool import Ethtool
-from labkit.linux.ethtool_ioctl import DriverInfo
-from labkit.linux.interfaces import HeldInterface, Interface
+from labkit.linux.interfaces import HeldInterface
 from labkit.linux.link_stats import LinkStats
 from labkit.linux.links import LinkFacts, Links, driver_statistics
 from labkit.linux.machine import softnet_dropped
@@ -29,15 +28,12 @@ from labkit.linux.management import management_facts
 from labkit.linux.namespaces import network_inode
 from labkit.linux.processes import is_alive, owner_of
 from labkit.nic.apply import SettingsHost
-from labkit.nic.ethtool_knobs import ask_for_absent, ethtool_knobs
+from labkit.nic.ethtool_knobs import ask_for_absent
 from labkit.nic.guard import change_list, check_interface
-from labkit.nic.journal import Device, FileJournal, read_folder
-from labkit.nic.knob import Knob
-from labkit.nic.link_knobs import link_knobs
+from labkit.nic.journal import FileJournal, read_folder
 from labkit.nic.lock import DeviceLock
 from labkit.nic.put_back import notes_of
-from labkit.nic.queue_knobs import queue_knobs
-from labkit.nic.sysctl_knobs import SYSCTLS, sysctl_knobs
+from labkit.nic.sysctl_knobs import SYSCTLS
 from labkit.records import Frames, Privilege
 
 WIRE, PORT = "wire", "port"
@@ -86,6 +82,8 @@ class DeviceHost:
     CapabilityMissingError
         The port's namespace may not be entered.
     """
+
+    private = False
 
     def __init__(
         self,
@@ -158,6 +156,10 @@ class DeviceHost:
     def ifindex(self, sink: str) -> int:  # noqa: ARG002 - one device, whatever the sink
         """Interface number of the device."""
         return self._device.ifindex
+
+    def far(self, sink: str) -> FarEnd | None:  # noqa: ARG002 - the port is somebody's, whatever the sink
+        """Nothing here is this host's own."""
+        return None
 
     def read(self, sink: str) -> Reading:
         """Raw counters now."""
@@ -255,45 +257,6 @@ class DeviceHost:
 
     def _port_of(self, sink: str) -> Port | None:
         return None if sink == WIRE else self._port
-
-
-def device_knobs(links: Links, ethtool: Ethtool, interface: Interface) -> dict[str, Knob]:
-    """Everything that can be turned on a device and about it, in the order in which it is written."""
-    info = driver_of(ethtool, interface.name)
-    return {
-        **ethtool_knobs(ethtool, interface, facts_of(info.driver)),
-        **link_knobs(links, interface),
-        **queue_knobs(interface, interrupts=interrupts_of(info, interface).turnable),
-        **sysctl_knobs(),
-    }
-
-
-def driver_of(ethtool: Ethtool, name: str) -> DriverInfo:
-    """What the driver says of itself; one that says nothing, as that of `lo`, has no name."""
-    try:
-        return ethtool.driver_info(name)
-    except CapabilityMissingError:
-        return DriverInfo(driver="", version=None, firmware=None, bus=None)
-
-
-def interrupts_of(info: DriverInfo, interface: Interface) -> DeviceInterrupts:
-    """Interrupts of the queues of `interface`, whose driver says `info` of itself."""
-    return DeviceInterrupts(interface, info.bus, facts_of(info.driver).interrupt_names)
-
-
-def device_of(links: Links, ethtool: Ethtool, name: str) -> Device:
-    """Which interface `name` is, so that it is found again under another name or number.
-
-    A MAC alone tells nobody apart: a VLAN has that of its device, and so have a virtual function and the
-    synthetic device in front of it. So the place on a bus belongs to it, or else the number.
-    """
-    link = links.facts(name)
-    bus = driver_of(ethtool, name).bus
-    # every tap says that its bus is "tap": only a place on a bus has a number
-    place = bus if bus is not None and any(map(str.isdigit, bus)) else None
-    mac = links.permanent_address(name) or ("" if place else link.mac)
-    hardware = f"{mac} at {place or f'number {link.ifindex}'}"
-    return Device(netns_inode=network_inode(), ifindex=link.ifindex, ifname=name, hardware=hardware)
 
 
 def _turned(journal: FileJournal, names: Collection[str]) -> bool:

@@ -9,13 +9,24 @@ from typing import Protocol
 from labkit._native import Progress
 from labkit.agent.protocol import Opened, Reading, Run
 from labkit.agent.sinks import Sink
+from labkit.engines.iperf3 import FarEnd
 from labkit.factors import Scalar
 from labkit.linux.links import LinkFacts
 from labkit.records import Frames
 
 
 class Host(Protocol):
-    """A device with its settings and its counters."""
+    """A device with its settings and its counters.
+
+    Attributes
+    ----------
+    private : bool
+        Whether it lies in namespaces that the agent made: other programs are run there alone.
+    """
+
+    @property
+    def private(self) -> bool:  # noqa: D102 - see above
+        ...
 
     def look(self, sink: str) -> Opened:
         """State of the links that `sink` uses, read now."""
@@ -31,6 +42,10 @@ class Host(Protocol):
 
     def ifindex(self, sink: str) -> int:
         """Interface number that an engine sends on."""
+        ...
+
+    def far(self, sink: str) -> FarEnd | None:
+        """The end where frames arrive, where it is this host's own."""
         ...
 
     def read(self, sink: str) -> Reading:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from labkit.agent.device import StateFolders, device_knobs, device_of
+from labkit.agent.device import StateFolders
+from labkit.agent.device_facts import device_knobs, device_of
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.interfaces import HeldInterface
 from labkit.linux.links import Links

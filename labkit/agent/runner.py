@@ -17,12 +17,13 @@ from labkit.agent.sinks import Sink
 from labkit.agent.workers import Senders, merged, shares
 from labkit.counters.deltas import counter_deltas
 from labkit.engines.base import EngineConfig
-from labkit.engines.choose import choose
-from labkit.errors import WorkloadError
+from labkit.engines.choose import choose, placed
+from labkit.errors import CapabilityMissingError, WorkloadError
+from labkit.factors import PEER_NAMES
 from labkit.linux.kernel_log import KernelLog
 from labkit.linux.latency import cpus_kept_awake
 from labkit.linux.links import LinkFacts
-from labkit.linux.machine import steal_ns
+from labkit.linux.machine import kept_off, steal_ns
 from labkit.records import Frames, Sample
 from labkit.units import NS_PER_S
 
@@ -44,12 +45,16 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
     """
     if request.sample_every_ns < SHORTEST_SAMPLE_NS:
         raise WorkloadError(f"sample every {request.sample_every_ns} ns: give {SHORTEST_SAMPLE_NS} or more")
+    if request.engine in PEER_NAMES and not host.private:
+        raise CapabilityMissingError(
+            f"{request.engine}: other programs are run in private namespaces only; take rig 'veth'"
+        )
     allowed = os.sched_getaffinity(0)
     configs = shares(request, host.ifindex(request.sink), allowed)
     cpus = [config.cpu for config in configs if config.cpu is not None]
     longest_s = (request.config.duration_ns or NS_PER_S) / NS_PER_S
     with sampling(cpus, longest_s, wanted=request.profile) as sampler:
-        measured = _sent(channel, host, frames, request, log, configs, allowed)
+        measured = _sent(channel, host, frames, request, log, configs)
         if sampler is None:
             return measured
         return msgspec.structs.replace(measured, samples=sampler.samples(measured.workers))
@@ -62,7 +67,6 @@ def _sent(
     request: Run,
     log: KernelLog,
     configs: Sequence[EngineConfig],
-    allowed: set[int],
 ) -> Measured:
     cpus = [config.cpu for config in configs if config.cpu is not None]
     log.warnings()
@@ -71,12 +75,13 @@ def _sent(
         _settled(host, request.sink)
     link_before = host.link(request.sink)
     with _eventfd() as wake_fd, cpus_kept_awake() as awake:
-        senders = Senders(choose(request.engine), frames, configs, lambda: os.eventfd_write(wake_fd, 1))
+        engine = placed(choose(request.engine), host.far(request.sink))
+        senders = Senders(engine, frames, configs, lambda: os.eventfd_write(wake_fd, 1))
         with host.receiver(request, frames, senders.progress, cpus) as sink:
             before = host.read(request.sink)
             try:
                 senders.start()
-                with _away_from(cpus, allowed):
+                with kept_off(cpus):
                     _watch(channel, host, request, before, senders, sink, wake_fd)
             finally:
                 senders.stop()
@@ -168,8 +173,8 @@ def _sample(
     counted = sum(known) if counts and len(known) == len(counts) else None
     return Sample(
         at_ns=time.monotonic_ns() - started_ns,
-        engine_sent=senders.sent,
-        engine_refused=senders.refused,
+        engine_sent=None if request.engine in PEER_NAMES else senders.sent,
+        engine_refused=None if request.engine in PEER_NAMES else senders.refused,
         device_sent=counter_deltas(before.device, device).get(counter),
         peer_received=sink.received if sink is not None else counted,
     )
@@ -210,17 +215,3 @@ def _eventfd() -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _away_from(cpus: list[int], allowed: set[int]) -> Iterator[None]:
-    """Keep this thread off the senders' CPUs, where there is another one."""
-    others = allowed.difference(cpus)
-    if not others:
-        yield
-        return
-    os.sched_setaffinity(0, others)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)

@@ -15,6 +15,7 @@ from labkit.agent.peer_mode import PeerKnob
 from labkit.agent.protocol import Opened, Reading, Run
 from labkit.agent.sinks import Place, Sink, receiving
 from labkit.drivers.virtual import VETH as VETH_FACTS
+from labkit.engines.iperf3 import FarEnd
 from labkit.errors import CapabilityMissingError, LabError, WorkloadError, errno_name
 from labkit.factors import RECEIVING_SINKS, Scalar
 from labkit.linux import namespaces
@@ -58,6 +59,8 @@ class VethHost:
     force_user_namespace : bool
         Use a user namespace even where the kernel would do without.
     """
+
+    private = True
 
     def __init__(self, *, force_user_namespace: bool) -> None:
         user_namespace = namespaces.enter_private_network(force_user_namespace=force_user_namespace)
@@ -153,6 +156,10 @@ class VethHost:
     def ifindex(self, sink: str) -> int:
         """Interface index that an engine sends on."""
         return self._indices[self._device(sink)]
+
+    def far(self, sink: str) -> FarEnd | None:
+        """The receiving end; an ifb device has none."""
+        return FarEnd(self._peer_network, self._indices[PEER]) if self._device(sink) == SENDER else None
 
     def read(self, sink: str) -> Reading:
         """Raw counters now, of one moment: while a queue drains, read until nothing left it meanwhile."""

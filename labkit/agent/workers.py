@@ -157,7 +157,9 @@ class _Sender(threading.Thread):
             waited_before = runqueue_wait_ns()
             self.report = self._run_engine()
             waited_after = runqueue_wait_ns()
-            if waited_before is not None and waited_after is not None:
+            if self.report.waited_ns is not None:
+                self.runqueue_wait_ns = self.report.waited_ns
+            elif waited_before is not None and waited_after is not None:
                 self.runqueue_wait_ns = waited_after - waited_before
         except BaseException as failure:  # noqa: BLE001 - carried to the main thread, raised there
             self.failure = failure
@@ -184,6 +186,7 @@ def merged(reports: Sequence[EngineReport]) -> EngineReport:
         start_ns=min(report.start_ns for report in reports),
         end_ns=max(report.end_ns for report in reports),
         cpu_ns=sum(report.cpu_ns for report in reports),
+        waited_ns=_sum([report.waited_ns for report in reports]),
         involuntary_switches=sum(report.involuntary_switches for report in reports),
         qdisc_bypass=all(report.qdisc_bypass for report in reports),
         fatal_errno=next((report.fatal_errno for report in reports if report.fatal_errno), None),

@@ -15,7 +15,7 @@ from labkit.errors import LabError
 
 COMMANDS: Final = (
     *("rigs", "craft", "run", "sweep", "published", "report", "lab"),
-    *("audit", "microcosts", "restore", "install-agent"),
+    *("bench", "audit", "microcosts", "restore", "install-agent"),
 )
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as shells have it."""

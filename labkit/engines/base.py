@@ -93,6 +93,8 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
         last frame's slot, at its deadline or when it was stopped.
     cpu_ns : int
         CPU time of the sending thread.
+    waited_ns : int or None
+        Where the sender is another process: time that it was ready but waited for its CPU.
     involuntary_switches : int
         How often the thread lost its CPU against its will.
     qdisc_bypass : bool
@@ -124,6 +126,7 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
     fatal_errno: str | None
     ended_by: EndedBy
     attempted: int | None = None
+    waited_ns: int | None = None
     gaps: list[tuple[int, int]] | None = None
     burst_frames: int | None = None
     zero_copy: bool | None = None

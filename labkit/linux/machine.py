@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from labkit.units import NS_PER_S
@@ -48,6 +50,17 @@ def runqueue_wait_ns(proc: Path = Path("/proc")) -> int | None:
     """
     fields = (_text(proc / "thread-self/schedstat") or "").split()
     return int(fields[1]) if len(fields) > 1 else None
+
+
+@contextlib.contextmanager
+def kept_off(cpus: Collection[int]) -> Iterator[None]:
+    """Keep the calling thread off `cpus` within the block, where another CPU is allowed."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, allowed.difference(cpus) or allowed)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def interrupts_text(proc: Path = Path("/proc")) -> str | None:

@@ -35,3 +35,10 @@ set(LABKIT_BINDING_SOURCES
     bind_microcosts.cpp
     bind_sim.cpp
     bind_sinks.cpp)
+# Each is bare_NAME.c: a C program of its own, installed as bare/bare_NAME beside the module.
+set(LABKIT_BARE_LOOPS
+    af_xdp
+    gso
+    sendmmsg
+    tx_ring
+    xdp_live)

@@ -16,7 +16,7 @@ from labkit.agent.sampling import PROFILING_S
 from labkit.audit.run import audit_summary
 from labkit.engines.choose import choose
 from labkit.errors import LabError, LabWarning
-from labkit.factors import RECEIVING_SINKS, Scalar, Settings
+from labkit.factors import PROGRAM_NAMES, RECEIVING_SINKS, Scalar, Settings
 from labkit.linux.machine import machine_facts
 from labkit.linux.perf_script import CpuSamples
 from labkit.records import Frames, RigInfo, Sample, Traffic, Trial, Workload
@@ -167,15 +167,26 @@ class AgentRig(OpenRig):
         count: int | None = None,
         on_sample: Callable[[Sample], None] | None = None,
         check: bool = True,
+        sample_every_ns: int | None = None,
     ) -> Trial:
         """Send once for `duration_s` seconds or `count` frames, whichever ends first, and count.
+
+        `sample_every_ns` asks for live samples at another distance than the usual 125 ms.
 
         Raises
         ------
         WorkloadError
             What makes no sense whatever the kernel would say, with ``check=False`` too.
         """
-        return self._run(workload, duration_s, count, on_sample, check=check, profile=False)[0]
+        return self._run(
+            workload,
+            duration_s,
+            count,
+            on_sample,
+            check=check,
+            profile=False,
+            sample_every_ns=sample_every_ns,
+        )[0]
 
     def run_sampled(
         self,
@@ -207,6 +218,7 @@ class AgentRig(OpenRig):
         *,
         check: bool,
         profile: bool,
+        sample_every_ns: int | None = None,
     ) -> tuple[Trial, CpuSamples | None]:
         check_length(duration_s, count)
         if check:
@@ -219,7 +231,7 @@ class AgentRig(OpenRig):
         self._client.load(frames)
         rule = self._peer_rule(frames, sink)
         measured, samples = self._client.run(
-            run_request(workload, config, sink, rule, profile=profile),
+            run_request(workload, config, sink, rule, profile=profile, sample_every_ns=sample_every_ns),
             longest_s=duration_s + (PROFILING_S if profile else 0.0),
             on_sample=on_sample,
         )
@@ -229,7 +241,7 @@ class AgentRig(OpenRig):
             engine=engine.name,
             sink=sink,
             frame_bytes=frames.longest_bytes,
-            batch=config.batch,
+            batch=None if engine.name in PROGRAM_NAMES else config.batch,
             duration_s=duration_s,
             rate_pps=workload.rate_pps,
             qdisc_bypass=workload.qdisc_bypass,

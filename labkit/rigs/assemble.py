@@ -12,7 +12,7 @@ from labkit.agent.protocol import Measured
 from labkit.counters.deltas import counter_delta, counter_deltas
 from labkit.counters.reconcile import Counts, difference_reason, reconciled
 from labkit.engines.base import EngineReport
-from labkit.factors import Scalar
+from labkit.factors import PEER_NAMES, Scalar
 from labkit.records import SCHEMA_VERSION, Mark, Privilege, Sample, Trial
 from labkit.rigs.arrived import sink_told
 from labkit.rigs.paced import pacing, rate_missed
@@ -42,7 +42,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     engine: str
     sink: str
     frame_bytes: int
-    batch: int
+    batch: int | None
     duration_s: float
     rate_pps: float | None
     qdisc_bypass: bool
@@ -75,9 +75,9 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
         pps=pps,
         ns_per_packet=None if pps is None else ns_per_packet(pps),
         engine_sent=counts.engine_sent,
-        engine_refused=report.refused,
+        engine_refused=None if asked.engine in PEER_NAMES else report.refused,
         refused_by_errno=dict(report.refused_by_errno),
-        partial_returns=report.partial_returns,
+        partial_returns=None if asked.engine in PEER_NAMES else report.partial_returns,
         segments_sent=None if report.super_packets is None else report.sent,
         qdisc_dropped=counts.qdisc_dropped,
         device_sent=counts.device_sent,

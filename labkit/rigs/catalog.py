@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from labkit.engines.choose import peers
 from labkit.errors import CapabilityMissingError, WorkloadError, listed
 from labkit.factors import (
     ENGINE_NAMES,
+    PEER_NAMES,
     PKTGEN_FACTORS,
     RECEIVING_SINKS,
     SETTING_NAMES,
@@ -25,11 +27,13 @@ SIM_PREFIX: Final = "sim:"
 
 RING_ENGINES: Final = ("tx_ring", "af_xdp")
 REAL_ENGINES: Final = ("send", "sendmmsg", "tx_ring", "gso", "af_xdp", "xdp_live")
+PEERS: Final = tuple(peer.name for peer in peers())
+"""Other programs, run in private namespaces only: none of them is given a device of this machine."""
 
 VETH: Final = RigInfo(
     name="veth",
     title="two ends of a veth pair in private namespaces; real packets, no root",
-    engines=REAL_ENGINES,
+    engines=(*REAL_ENGINES, *PEERS),
     sinks=("stack", "ifb", *RECEIVING_SINKS),
     factors=(
         *("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "txqueuelen"),
@@ -93,6 +97,11 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
     if simulated_rig:
         _check_real_only(info, workload)
     check_sink_factors(info, workload)
+    if workload.engine in PEER_NAMES and cpus > 1:
+        raise CapabilityMissingError(
+            f"rig '{info.name}': engine '{workload.engine}' is a program that runs once, on one CPU, not on "
+            f"{cpus}; take an engine of labkit's own"
+        )
 
 
 def _check_real_only(info: RigInfo, workload: Workload) -> None:
@@ -127,10 +136,15 @@ def check_engine(info: RigInfo, engine: str) -> None:
     CapabilityMissingError
         A known one that this rig never has; the message names a rig that has it.
     """
-    if engine not in ENGINE_NAMES:
-        raise WorkloadError(f"unknown engine '{engine}'; known: {', '.join(sorted(ENGINE_NAMES))}")
+    check_known_engine(engine)
     if engine not in info.engines:
         raise _missing(info, f"engine '{engine}'", info.engines, _having_engine(engine))
+
+
+def check_known_engine(engine: str) -> None:
+    """Raise `WorkloadError` for a name that labkit does not know."""
+    if engine not in ENGINE_NAMES:
+        raise WorkloadError(f"unknown engine '{engine}'; known: {', '.join(sorted(ENGINE_NAMES))}")
 
 
 def check_setting(info: RigInfo, name: str) -> None:

@@ -33,14 +33,22 @@ def engine_config(workload: Workload, frames: Frames, *, duration_ns: int, count
     )
 
 
-def run_request(workload: Workload, config: EngineConfig, sink: str, rule: PeerRule, *, profile: bool) -> Run:
-    """One run of `workload` into `sink`, whose arrivals `rule` counts."""
+def run_request(
+    workload: Workload,
+    config: EngineConfig,
+    sink: str,
+    rule: PeerRule,
+    *,
+    profile: bool,
+    sample_every_ns: int | None,
+) -> Run:
+    """One run of `workload` into `sink`, whose arrivals `rule` counts; samples as usual, or as asked."""
     return Run(
         engine=workload.engine,
         sink=sink,
         config=config,
         workers=1 if workload.cpus is None else workload.cpus,
-        sample_every_ns=SAMPLE_EVERY_NS,
+        sample_every_ns=SAMPLE_EVERY_NS if sample_every_ns is None else sample_every_ns,
         peer_counters=list(rule.counters),
         sink_config=SinkConfig(
             cpu=workload.sink_cpu,

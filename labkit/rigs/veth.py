@@ -24,6 +24,9 @@ from labkit.rigs.agent_rig import AgentRig
 from labkit.rigs.peer_counter import PeerRule, peer_rule
 from labkit.rigs.veth_view import peer_mode_of
 
+LIVE_ENGINES: Final = ("xdp_live", "bare_xdp_live")
+"""Engines whose frames only a peer with a NAPI takes in."""
+
 WHOLE_NUMBERS: Final = {
     "mtu": (68, 65535),
     "txqueuelen": (0, 1_000_000),
@@ -127,7 +130,7 @@ class VethRig(AgentRig):
         super().check(workload)
         if (workload.sink or self._sink) == "xdp_drop" and self._privilege == "userns":
             raise CapabilityMissingError(f"veth: sink 'xdp_drop': {PROGRAM_NEEDS_ROOT}")
-        if workload.engine != "xdp_live":
+        if workload.engine not in LIVE_ENGINES:
             return
         if self._privilege == "userns":
             raise CapabilityMissingError(f"veth: {NEEDS_ROOT}")
@@ -138,8 +141,9 @@ class VethRig(AgentRig):
             )
         if sink != "xdp_drop" and not self._accepted.get("gro"):
             raise CapabilityMissingError(
-                "veth: engine 'xdp_live' would send nothing, for the peer has no NAPI; turn on setting gro, "
-                "take sink 'xdp_drop', or see what the device counts (check=False, --unchecked)"
+                f"veth: engine '{workload.engine}' would send nothing, for the peer has no NAPI; "
+                "turn on setting gro, take sink 'xdp_drop', or see what the device counts (check=False, "
+                "--unchecked)"
             )
 
     def preview(self, settings: Settings) -> str:

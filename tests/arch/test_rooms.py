@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "labkit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-NATIVE = sorted((PACKAGE / "native").glob("*.cpp")) + sorted((PACKAGE / "native").glob("*.h"))
+NATIVE = sorted(path for path in (PACKAGE / "native").iterdir() if path.suffix in {".c", ".cpp", ".h"})
 ABOVE_PLOTS = {"plots", "panels", "report", "cli"}
 WORLD = {
     "time",

@@ -21,7 +21,7 @@ from labkit.traffic.vary import Generator
 from tests.bench.script import main
 
 if TYPE_CHECKING:
-    from tests.bench.pairs import Ratio
+    from labkit.analysis.pairs import Ratio
 
 FRAMES = 100_000
 SCAPY_FRAMES = 2_000
@@ -69,7 +69,7 @@ def ns_per_frame(work: Callable[[], object], frames: int) -> Callable[[], float]
 
 def ratios(pairs: int, limit: int) -> list[Ratio]:
     """Compare both ways for each goal, after the bytes were found equal."""
-    from tests.bench.pairs import compare_pairs
+    from labkit.analysis.pairs import compare_pairs
 
     found = []
     for title, vary, goal in GOALS:

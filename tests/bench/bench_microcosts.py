@@ -12,9 +12,9 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator
 
+from labkit.analysis.pairs import Ratio, compare_pairs
 from labkit.audit.run import audit_summary
 from labkit.engines.overhead import BLOCKS, Asked, Meter
-from tests.bench.pairs import Ratio, compare_pairs
 from tests.bench.script import Absolute, main
 
 TWINS = (("lock", "add"), ("lock_cmpxchg", "cmpxchg"), ("lock_xchg", "load_store"))

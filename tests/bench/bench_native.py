@@ -10,28 +10,24 @@ import os
 import struct
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labkit._native import Progress, StopFlag
 from labkit.engines.base import EngineConfig
 from labkit.engines.choose import choose
+from labkit.engines.peers import BARE_BATCHES, bare_program
 from labkit.linux.ethtool import Ethtool
 from labkit.traffic.table import FrameTable
 from tests.bench.script import main
 from tests.network.private import enter_private_network, veth_pair
 
 if TYPE_CHECKING:
-    from tests.bench.pairs import Ratio
+    from labkit.analysis.pairs import Ratio
 
-HERE = Path(__file__).parent
 GOAL = 1.03
 """At most 3 % above the bare loop."""
 
-BATCHES = {"sendmmsg": 64, "tx_ring": 256, "gso": 64, "af_xdp": 256, "xdp_live": 8192}
-"""Frames a call by engine; `bare_NAME.c` is its bare loop. The last needs root, and a NAPI at the peer."""
 FRAME_BYTES = 60
 RUN_MS = 200
 
@@ -45,16 +41,8 @@ def frame() -> bytes:
     return (head + struct.pack("!4H", 9, 9, ip_bytes - 20, 1)).ljust(FRAME_BYTES, b"\0")
 
 
-def build(folder: Path, name: str) -> Path:
-    """Compile the bare loop as the engines are compiled: optimised, for the plain architecture."""
-    program = folder / f"bare_{name}"
-    source = HERE / f"bare_{name}.c"
-    subprocess.run(["cc", "-O3", "-Wall", "-Wextra", "-o", program, source], check=True, timeout=60)
-    return program
-
-
-def bare_ns_per_packet(program: Path, ifindex: int, cpu: int, batch: int) -> Callable[[], float]:
-    command = [str(program), *map(str, (ifindex, cpu, batch, RUN_MS, FRAME_BYTES))]
+def bare_ns_per_packet(name: str, ifindex: int, cpu: int, batch: int) -> Callable[[], float]:
+    command = [bare_program(f"bare_{name}"), *map(str, (ifindex, cpu, batch, RUN_MS, FRAME_BYTES))]
     return lambda: float(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
 
 
@@ -74,25 +62,25 @@ def engine_ns_per_packet(name: str, ifindex: int, cpu: int, batch: int) -> Calla
 def measured() -> list[str]:
     """The engines that this process may run."""
     root = os.geteuid() == 0 and os.environ.get("LABKIT_USERNS") != "1"
-    return [name for name in BATCHES if root or name != "xdp_live"]
+    return [name for name in BARE_BATCHES if root or name != "xdp_live"]
 
 
 def ratios(pairs: int, limit: int) -> list[Ratio]:
     """Enter a private network (this process must have one thread) and compare there."""
     enter_private_network()
-    # numpy starts threads, and a user namespace can't be entered with a second one
-    from tests.bench.pairs import compare_pairs
+    # numpy, which makes the intervals, starts threads: a user namespace can't be entered with a second one
+    from labkit.analysis.pairs import compare_pairs
 
     cpu = max(os.sched_getaffinity(0))
     found = []
-    with tempfile.TemporaryDirectory() as folder, veth_pair() as veth:
+    with veth_pair() as veth:
         for name in measured():
-            batch = BATCHES[name]
+            batch = BARE_BATCHES[name]
             if name == "xdp_live":
                 with contextlib.closing(Ethtool()) as ethtool:
                     ethtool.set_features(veth.peer_ifindex, {"gro": True})
             engine = engine_ns_per_packet(name, veth.ifindex, cpu, batch)
-            bare = bare_ns_per_packet(build(Path(folder), name), veth.ifindex, cpu, batch)
+            bare = bare_ns_per_packet(name, veth.ifindex, cpu, batch)
             engine(), bare()
             title = f"{name} / bare {name}"
             found.append(compare_pairs(engine, bare, GOAL, pairs=pairs, limit=limit, name=title))

@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator
 from unittest import mock
 
+from labkit.analysis.pairs import Ratio, compare_pairs
 from labkit.records import Workload
 from labkit.rigs import agent_rig, veth
 from labkit.traffic.flows import udp_flow
 from labkit.units import NS_PER_S
-from tests.bench.pairs import Ratio, compare_pairs
 from tests.bench.script import Absolute, at_most, main
 
 IMPORT = "import time; t = time.perf_counter(); import labkit; print((time.perf_counter() - t) * 1e3)"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 
-from labkit.agent.device import device_knobs
+from labkit.agent.device_facts import device_knobs
 from labkit.factors import Scalar
 from labkit.linux import namespaces
 from labkit.linux.ethtool import Ethtool

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from tests.bench.pairs import Ratio
+    from labkit.analysis.pairs import Ratio
 
 RUNS = 10
 """Runs behind the median of an absolute figure."""
@@ -20,12 +20,12 @@ RUNS = 10
 
 @dataclass(frozen=True)
 class Absolute:
-    """Median of some runs against a bound that it must not exceed."""
+    """Median of some runs against a bound that it must not exceed; ``absent`` says in `value` why."""
 
     name: str
     value: str
     goal: str
-    verdict: Literal["met", "missed"]
+    verdict: Literal["met", "missed", "undecided", "absent"]
 
 
 def at_most(name: str, run: Callable[[], float], bound: float, unit: str, *, runs: int = RUNS) -> Absolute:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.bench.pairs import compare_pairs, judge
+from labkit.analysis.pairs import compare_pairs, judge
 
 
 def noisy(mean: float, spread: float, seed: int) -> Callable[[], float]:

@@ -6,7 +6,7 @@ enum { SLOTS = 4096, SLOT_BYTES = 128, BLOCK_BYTES = 4096, DATA_OFFSET = 32 };
 
 int main(int argc, char** argv) {
     const struct asked asked = read_arguments(argc, argv);
-    if (asked.frame_bytes + DATA_OFFSET > SLOT_BYTES) return 2;
+    if (asked.frame_bytes + DATA_OFFSET > SLOT_BYTES) refuse("frame: at most 96 bytes");
     const int fd = open_socket(asked.ifindex);
     const int version = TPACKET_V2;
     const struct tpacket_req request = {BLOCK_BYTES, SLOTS * SLOT_BYTES / BLOCK_BYTES, SLOT_BYTES, SLOTS};

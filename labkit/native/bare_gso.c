@@ -17,14 +17,16 @@ static void set_word(unsigned char* at, size_t value) {
 int main(int argc, char** argv) {
     const struct asked asked = read_arguments(argc, argv);
     const size_t payload = asked.frame_bytes - HEADERS, all = payload * (size_t)asked.batch;
-    if (28 + all > MAX_IP_BYTES) return 2;
+    if (28 + all > MAX_IP_BYTES) refuse("segments: more than an IP packet holds");
     static unsigned char packet[OFFLOAD_BYTES + MAX_FRAME_BYTES + MAX_IP_BYTES];
     unsigned char* frame = packet + OFFLOAD_BYTES;
     write_frame(frame, asked.frame_bytes);
     set_word(frame + 16, 28 + all);
     set_word(frame + 38, 8 + all);
     /* the pseudo header's sum: addresses, protocol, length */
-    const size_t sum = 0x0a00 + 1 + 0x0a00 + 2 + 17 + 8 + all;
+    size_t sum = 17 + 8 + all;
+    for (int at = 26; at < 34; at += 2) sum += (size_t)(frame[at] << 8 | frame[at + 1]);
+    sum = (sum & 0xffff) + (sum >> 16);
     set_word(frame + 40, (sum & 0xffff) + (sum >> 16));
     const struct offload offload = {NEEDS_CSUM, GSO_UDP_L4, HEADERS, (uint16_t)payload, 34, 6};
     memcpy(packet, &offload, OFFLOAD_BYTES);

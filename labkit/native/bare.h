@@ -1,4 +1,5 @@
-/* What the bare loops share: arguments, clock, pin, socket. IFINDEX CPU BATCH DURATION_MS FRAME_BYTES. */
+/* What the bare loops share: arguments, clock, pin, socket. IFINDEX CPU BATCH DURATION_MS FRAME_BYTES
+ * [FRAME], the frame in hexadecimal digits; without it they send a frame of their own. */
 #pragma once
 #define _GNU_SOURCE
 #include <linux/if_packet.h>
@@ -25,6 +26,8 @@ struct asked {
     int64_t duration_ns;
 };
 
+static const char* frame_digits; /* FRAME, where it was given */
+
 static int64_t now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -36,15 +39,26 @@ static void fail(const char* what) {
     exit(1);
 }
 
+static void refuse(const char* what) {
+    fprintf(stderr, "%s\n", what);
+    exit(2);
+}
+
 /* Reads the arguments and pins the process. */
 static struct asked read_arguments(int argc, char** argv) {
-    if (argc != 6) exit(2);
+    if (argc < 6 || argc > 7) refuse("IFINDEX CPU BATCH DURATION_MS FRAME_BYTES [FRAME]");
     const struct asked asked = {.ifindex = atoi(argv[1]),
                                 .batch = atoi(argv[3]),
                                 .frame_bytes = (size_t)atoi(argv[5]),
                                 .duration_ns = (int64_t)atoi(argv[4]) * 1000000};
-    if (asked.batch < 1 || asked.batch > MAX_BATCH) exit(2);
-    if (asked.frame_bytes < MIN_FRAME_BYTES || asked.frame_bytes > MAX_FRAME_BYTES) exit(2);
+    frame_digits = argv[6]; /* behind the last argument stands NULL */
+    if (asked.batch < 1 || asked.batch > MAX_BATCH) refuse("batch: less than 1, or too many for one call");
+    if (asked.frame_bytes < MIN_FRAME_BYTES || asked.frame_bytes > MAX_FRAME_BYTES) {
+        refuse("frame: 43 to 9216 bytes");
+    }
+    if (frame_digits && strlen(frame_digits) != 2 * asked.frame_bytes) {
+        refuse("FRAME has not two digits a byte");
+    }
     cpu_set_t mask;
     CPU_ZERO(&mask);
     CPU_SET(atoi(argv[2]), &mask);
@@ -52,7 +66,7 @@ static struct asked read_arguments(int argc, char** argv) {
     return asked;
 }
 
-static inline int open_socket(int ifindex) {
+__attribute__((unused)) static int open_socket(int ifindex) {
     const int fd = socket(AF_PACKET, SOCK_RAW, 0);
     const struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_ifindex = ifindex};
     if (fd < 0 || bind(fd, (const struct sockaddr*)&address, sizeof address) != 0) fail("packet socket");
@@ -65,11 +79,17 @@ static inline int open_socket(int ifindex) {
     return fd;
 }
 
-/* A UDP frame of the bench's flow, 10.0.0.1 to 10.0.0.2. */
+/* The asked frame, or a UDP frame of 10.0.0.1 to 10.0.0.2. */
 static void write_frame(unsigned char* frame, size_t bytes) {
     static const unsigned char head[42] = {2,    0, 0,  0, 0, 1, 2, 0, 0,  0,  0, 2, 8,  0,
                                            0x45, 0, 0,  0, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0,
                                            0,    1, 10, 0, 0, 2, 0, 9, 0,  9,  0, 0, 0,  1};
+    if (frame_digits) {
+        for (size_t i = 0; i < bytes; ++i) {
+            if (sscanf(frame_digits + 2 * i, "%2hhx", &frame[i]) != 1) refuse("FRAME: not a digit");
+        }
+        return;
+    }
     memset(frame, 0, bytes);
     memcpy(frame, head, sizeof head);
     frame[16] = (unsigned char)((bytes - 14) >> 8);

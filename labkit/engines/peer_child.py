@@ -1,0 +1,47 @@
+"""Runs one other program on given CPUs until it ends or nobody wants it any more.
+
+``python -I -m labkit.engines.peer_child CPUS COMMAND ...``, in a session of its own: what the program forks
+is in its group. Standard input says whether it is still wanted: it ends with who holds the other end, a
+killed agent included. Then the group gets SIGTERM, and what does not end of it SIGKILL. Exit: the program's
+own, or 128 and the signal that ended it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+END_WITHIN_MS: Final = 500
+"""Time that a program has to end by itself."""
+NOT_STARTED: Final = 127
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the program; its exit code."""
+    cpus, *command = arguments
+    signal.signal(signal.SIGTERM, lambda *_: None)  # the group's is meant for the program
+    try:
+        os.sched_setaffinity(0, {int(cpu) for cpu in cpus.split(",")})
+        program = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    except OSError as refused:
+        sys.stderr.write(f"{refused.filename or 'CPUs ' + cpus}: {refused.strerror}\n")
+        return NOT_STARTED
+    ended = os.pidfd_open(program.pid)
+    either = select.poll()
+    either.register(0, 0)  # the other end's closing is told without being asked for
+    either.register(ended, select.POLLIN)
+    either.poll()
+    os.killpg(0, signal.SIGTERM)
+    if not select.select([ended], [], [], END_WITHIN_MS / 1000)[0]:
+        os.killpg(0, signal.SIGKILL)
+    code = program.wait()
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
