@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import tempfile
@@ -86,6 +87,8 @@ class MtuKnob:
 class FakeHost:
     """A device that is none; `labkit.agent.host.Host`."""
 
+    private = True
+
     def __init__(self) -> None:
         knobs = {"mtu": MtuKnob()}
         self._settings = SettingsHost("fake0", knobs, MemoryJournal(), lambda: True)
@@ -112,6 +115,9 @@ class FakeHost:
     def ifindex(self, sink: str) -> int:
         return NO_INTERFACE
 
+    def far(self, sink: str) -> None:
+        return None
+
     def read(self, sink: str) -> Reading:
         return READING
 
@@ -120,6 +126,9 @@ class FakeHost:
 
     def empty_queue(self, sink: str) -> bool:
         return False
+
+    def receiver(self, *_: object) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def preview(self, settings: Mapping[str, Scalar]) -> str:
         self._settings.check(settings)

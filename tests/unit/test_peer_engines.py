@@ -55,7 +55,7 @@ def test_peers_are_known_names_and_engines_of_the_veth_rig_alone() -> None:
 def test_agent_runs_no_other_program_beside_a_device_of_the_machine(name: str) -> None:
     """Not even when it is asked by somebody else than labkit: it may be root there."""
     request = Run(
-        engine=name, sink="wire", config=config(name), workers=1, sample_every_ns=1, peer_counters=[]
+        engine=name, sink="wire", config=config(name), workers=1, sample_every_ns=1_000_000, peer_counters=[]
     )
     unused: Any = SimpleNamespace(private=False)
     with pytest.raises(CapabilityMissingError, match=f"{name}: other programs.*take rig 'veth'"):
