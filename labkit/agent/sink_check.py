@@ -44,7 +44,7 @@ def check_of(request: Run, table: _native.FrameTable) -> Check:
         note = "frames carry no running number; let the engine stamp them (stamp=True)"
     burst_frames = None
     if note is None and config.rate_pps is not None:
-        burst_frames = Pacer(config.rate_pps, 0, config.batch).burst
+        burst_frames = Pacer(config.rate_pps, 0, config.batch, even=engine != "gso").burst
     return Check(
         addresses=engine not in OTHER_FRAMES,
         content=engine in UNALTERED and (numbered or not config.stamp),

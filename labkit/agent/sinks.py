@@ -101,7 +101,8 @@ def receiving(
     check = check_of(request, table)
     count = request.sink_config.sockets or 1
     cpus = cpus_of(request.sink_config, sender_cpus, os.sched_getaffinity(0))
-    with place.inside(), explained(request.sink, place.ifindex, {errno.ENOMEM: no_memory(request)}):
+    reasons = {errno.ENOMEM: no_memory(request)}
+    with place.inside(), explained(request.sink, place.ifindex, reasons, doing="receiving"):
         sockets = [_opened(request, table, sender, check, place) for _ in range(count)]
         if count > 1:
             group = sockets[0].share(None)
@@ -166,7 +167,7 @@ def _opened(
 @contextlib.contextmanager
 def _dropping(place: Place) -> Iterator[Sink]:
     """Count and drop frames before the kernel makes packets of them."""
-    with place.inside(), explained("xdp_drop", place.ifindex, NO_PROGRAM):
+    with place.inside(), explained("xdp_drop", place.ifindex, NO_PROGRAM, doing="receiving"):
         program = _native.XdpDrop(place.ifindex)
     try:
         yield _Dropped(program)

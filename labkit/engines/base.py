@@ -212,10 +212,12 @@ def _check_length(engine: str, config: EngineConfig) -> None:
 
 
 @contextmanager
-def explained(engine: str, ifindex: int, reasons: Mapping[int, str] | None = None) -> Iterator[None]:
+def explained(
+    engine: str, ifindex: int, reasons: Mapping[int, str] | None = None, *, doing: str = "sending"
+) -> Iterator[None]:
     """Turn what opening a socket or pinning a thread raises into labkit's errors.
 
-    `reasons` has the words for an errno by which this engine cannot run here.
+    `reasons` has the words for an errno by which this engine cannot run here; `doing` is what it is for.
     """
     try:
         yield
@@ -231,5 +233,5 @@ def explained(engine: str, ifindex: int, reasons: Mapping[int, str] | None = Non
                 errno=error.errno,
             ) from error
         raise LabError(
-            f"{engine}: no sending on interface number {ifindex}; is it still there?", errno=error.errno
+            f"{engine}: no {doing} on interface number {ifindex}; is it still there?", errno=error.errno
         ) from error

@@ -199,7 +199,7 @@ def test_sink_of_a_device_that_goes_down_still_ends(sink: str) -> None:
 def test_sink_on_no_interface_says_so(sink: str) -> None:
     nowhere = Place(ifindex=4321, inside=contextlib.nullcontext, promiscuous=False)
     with (
-        pytest.raises(LabError, match=f"{sink}: no packet socket on interface number 4321"),
+        pytest.raises(LabError, match=f"{sink}: no receiving on interface number 4321"),
         receiving(request(sink), table(), _native.Progress(), [0], nowhere),
     ):
         pass

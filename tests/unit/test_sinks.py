@@ -100,6 +100,10 @@ def test_frames_of_a_paced_batch_are_due_together(rate_pps: float, burst: int) -
     assert (told.burst_frames, told.latency_note) == (burst, None)
 
 
+def test_frames_of_a_slow_super_packet_are_due_together() -> None:
+    assert check("gso", stamp=True, rate_pps=5000.0, batch=60).burst_frames == 5
+
+
 def test_sink_reads_on_the_cpu_asked_for_or_one_that_does_not_send() -> None:
     assert cpus_of(SinkConfig(), [3], {0, 1, 3}) == [0, 1]
     assert cpus_of(SinkConfig(), [0, 1], {0, 1}) == [None]
