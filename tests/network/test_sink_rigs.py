@@ -119,7 +119,7 @@ def test_frames_wait_in_a_block_until_it_retires(rig: VethRig) -> None:
 
 
 @both
-@pytest.mark.parametrize("engine", ["send", "sendmmsg", "tx_ring", "af_xdp"])
+@pytest.mark.parametrize("engine", ["send", "sendmmsg", "tx_ring", "gso", "af_xdp"])
 def test_paced_frames_of_each_engine_arrive_once_in_order_and_timed(
     rig: VethRig, sink: str, engine: str
 ) -> None:
