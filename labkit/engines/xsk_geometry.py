@@ -29,7 +29,8 @@ class XskGeometry(msgspec.Struct, frozen=True, kw_only=True):
     ring_frames : int
         Places of the TX ring and of the completion ring.
     slots : int
-        Frames that the memory holds: the whole table, or as many of it as may be on their way.
+        Frames that the memory holds: the whole table, or, where that is too large or frames are stamped, as
+        many as may be on their way.
     slot_bytes : int
         Power of two that holds the longest frame.
     chunk_bytes : int
@@ -46,7 +47,7 @@ class XskGeometry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def xsk_geometry(frames: Frames, config: EngineConfig) -> XskGeometry:
-    """Ring of 2048 or as `config` asks, memory for all frames, or for as many as fit the ring and 4 MiB.
+    """Ring of 2048 or as `config` asks, memory for all frames, or for what fits ring and 4 MiB.
 
     Raises
     ------
@@ -69,7 +70,9 @@ def xsk_geometry(frames: Frames, config: EngineConfig) -> XskGeometry:
         )
     slot_bytes = max(SMALLEST_SLOT_BYTES, _power_of_two(frames.longest_bytes))
     most = MEMORY_BYTES // slot_bytes
-    slots = len(frames) if len(frames) <= most else min(ring, most)
+    # a frame that is stamped each time takes a new slot each time: the last one may still be read
+    stays = not config.stamp and len(frames) <= most
+    slots = len(frames) if stays else min(ring, most)
     pages = -(-slots * slot_bytes // mmap.PAGESIZE)
     return XskGeometry(
         ring_frames=ring,

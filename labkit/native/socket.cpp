@@ -37,6 +37,14 @@ void raise_send_buffer(int fd) {
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 }
 
+void close_apart(int fd) {
+    try {
+        std::thread(close, fd).detach();
+    } catch (const std::system_error&) {
+        close(fd);  // no thread to be had
+    }
+}
+
 // Protocol 0 at socket() and bind(): any other makes the socket a receive tap, which every frame on the host
 // then pays for (kernel: packet_rcv; man 7 packet).
 PacketSocket::PacketSocket(int ifindex, bool qdisc_bypass)
@@ -56,14 +64,6 @@ PacketSocket::PacketSocket(int ifindex, bool qdisc_bypass)
     setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     const int on = 1;
     qdisc_bypass_ = qdisc_bypass && setsockopt(fd_, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on) == 0;
-}
-
-PacketSocket::~PacketSocket() {
-    try {
-        std::thread(close, fd_).detach();
-    } catch (const std::system_error&) {
-        close(fd_);  // no thread to be had
-    }
 }
 
 std::size_t PacketSocket::longest_frame() const {

@@ -11,14 +11,16 @@ constexpr std::size_t kVlanTagBytes = 4;
 // As much of a send buffer as this process may ask for.
 void raise_send_buffer(int fd);
 
+// Closes on a thread of its own, for whoever stopped a run waits for its end and the kernel first waits until
+// no CPU may still use the socket (synchronize_net): 10 to 20 ms of a packet socket, twice as long with a
+// ring (packet_release), and some 10 ms of an AF_XDP socket with a queue (xsk_unbind_dev).
+void close_apart(int fd);
+
 class PacketSocket {
   public:
     // AF_PACKET, SOCK_RAW, bound to ifindex. Throws std::system_error with the kernel's errno.
     PacketSocket(int ifindex, bool qdisc_bypass);
-    // Closes on a thread of its own: the kernel first waits until no CPU may still use the socket, 10 to 20
-    // ms and twice as long with a ring (packet_release, synchronize_net), and who stopped a run waits for its
-    // end.
-    ~PacketSocket();
+    ~PacketSocket() { close_apart(fd_); }
     PacketSocket(const PacketSocket&) = delete;
     PacketSocket& operator=(const PacketSocket&) = delete;
 

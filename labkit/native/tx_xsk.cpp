@@ -1,6 +1,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <optional>
 #include <stdexcept>
 
 #include "clock.h"
@@ -64,13 +65,16 @@ TxReport stopped_before_the_first_frame() {
 
 TxReport tx_xsk(const FrameTable& table, const TxConfig& config, const StopFlag& stop, Progress& progress) {
     check(table, config);
+    std::optional<Stamper> stamper;
+    if (config.stamp) stamper.emplace(table);
+    Stamper* const stamps = stamper ? &*stamper : nullptr;
     const PacketSocket beside(config.ifindex, false);
     const XskSocket socket(config, stop);
     TxReport report = stopped_before_the_first_frame();
     if (!socket.stopped()) {
         XskKernel kernel(socket, beside);
-        XskSender<XskKernel> sender(socket.rings(), socket.memory(), config.xsk, table, kernel);
-        report = run_pinned(beside, sender, table, config, stop, progress);
+        XskSender<XskKernel> sender(socket.rings(), socket.memory(), config.xsk, table, kernel, stamps);
+        report = run_pinned(beside, sender, table, config, stop, progress, stamps);
         sender.finish(report, monotonic_ns() + (stop.is_set() ? kFinishStoppedNs : kFinishNs));
         progress.store(report.sent, report.refused);
     }

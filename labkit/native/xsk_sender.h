@@ -35,14 +35,17 @@ class XskSender {
   public:
     // `kernel.kick()` gives 0 or an errno; `kernel.takes(bytes, more)` is LengthLimit's;
     // `kernel.zero_copy()` says whether the device reads the ring itself.
+    // A frame is stamped when it is shown, in a slot that nobody reads: one that has not come back may still
+    // be read.
     XskSender(const XskRings& rings, std::uint8_t* memory, const XskGeometry& geometry,
-              const FrameTable& table, Kernel& kernel)
+              const FrameTable& table, Kernel& kernel, const Stamper* stamper = nullptr)
         : rings_(rings),
           memory_(memory),
           slot_bytes_(geometry.slot_bytes),
           table_(table),
           kernel_(kernel),
-          copied_once_(table.size() <= geometry.slots),
+          stamper_(stamper),
+          copied_once_(stamper == nullptr && table.size() <= geometry.slots),
           produced_(*rings.tx_producer),
           consumed_(produced_),
           completed_(*rings.done_consumer) {
@@ -64,7 +67,7 @@ class XskSender {
             if (!has_room()) return {0, EAGAIN, 0};
         }
         const std::uint32_t known = taken_ + pending();
-        if (frames > known) show(first + known, frames - known);
+        if (frames > known) show(first + known, frames - known, known);
         std::uint32_t calls = 0;
         int error = EAGAIN;
         // a call takes so many frames and says EAGAIN; another one takes the next
@@ -137,15 +140,17 @@ class XskSender {
         return room() > 0;
     }
 
-    void show(std::size_t index, std::uint32_t frames) {
+    // Shows `frames` from `index` on, which lie `ahead` behind the first that the loop has not heard of.
+    void show(std::size_t index, std::uint32_t frames, std::uint32_t ahead) {
         while (index >= table_.size()) index -= table_.size();
-        for (std::uint32_t left = room(); frames > 0 && left > 0; --frames, --left) {
+        for (std::uint32_t left = room(); frames > 0 && left > 0; --frames, --left, ++ahead) {
             if (wrong_with(index) != 0) break;
             std::uint64_t address = index * slot_bytes_;
             if (!copied_once_) {
                 address = free_.back();
                 free_.pop_back();
                 copy(index, address);
+                if (stamper_ != nullptr) stamper_->write(memory_ + address, index, ahead);
             }
             rings_.tx[place(produced_++)] = {address, static_cast<std::uint32_t>(table_.frame(index).iov_len),
                                              0};
@@ -202,7 +207,8 @@ class XskSender {
     const std::uint64_t slot_bytes_;
     const FrameTable& table_;
     Kernel& kernel_;
-    const bool copied_once_;  // each frame of the table has a slot of its own
+    const Stamper* const stamper_;
+    const bool copied_once_;  // each frame of the table has a slot of its own, and leaves as it is
     std::vector<std::uint8_t> is_tagged_;
     std::vector<std::uint64_t> free_;  // addresses of slots that hold nothing
     std::uint32_t produced_;           // positions in the TX ring: shown to the kernel,

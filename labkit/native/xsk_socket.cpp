@@ -63,12 +63,19 @@ XskSocket::XskSocket(const TxConfig& config, const StopFlag& stop) : memory_(con
     }
 }
 
-XskSocket::~XskSocket() { close_all(); }
+XskSocket::~XskSocket() {
+    unmap_rings();
+    if (fd_ >= 0) close_apart(fd_);
+}
 
-// A mapped ring holds the socket, and with it the queue: both go.
-void XskSocket::close_all() {
+// A mapped ring holds the socket, and with it the queue: rings go first, so that it is the close that waits.
+void XskSocket::unmap_rings() {
     tx_.reset();
     done_.reset();
+}
+
+void XskSocket::close_all() {
+    unmap_rings();
     if (fd_ >= 0) close(fd_);
     fd_ = -1;
 }

@@ -46,6 +46,8 @@ class XskSocket {
     // come free with a delay: while the kernel says so, this tries again, for half a second or until `stop`;
     // the latter leaves it stopped(). Throws std::system_error.
     XskSocket(const TxConfig& config, const StopFlag& stop);
+    // Gives the queue back apart from the run. The kernel holds the memory's pages until it is done with them
+    // (xdp_umem_pin_pages), so they may leave this process before.
     ~XskSocket();
     XskSocket(const XskSocket&) = delete;
     XskSocket& operator=(const XskSocket&) = delete;
@@ -59,6 +61,7 @@ class XskSocket {
   private:
     int open(const TxConfig& config);
     void map_rings(std::uint32_t frames);
+    void unmap_rings();
     void close_all();
 
     Mapping memory_;

@@ -1,5 +1,7 @@
 // The real loops on an interface of a private network; its number is the program's argument.
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <thread>
 
@@ -57,6 +59,19 @@ labkit::TxConfig xsk_config(std::uint32_t batch, std::optional<std::uint64_t> co
     labkit::TxConfig asked = config(batch, count);
     asked.xsk = {1024, slots, 512, 2048, (slots * 512 + 4095) / 4096 * 4096};
     return asked;
+}
+
+std::size_t entries(const char* folder) {
+    const std::filesystem::directory_iterator all(folder);
+    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+// This thread, and those that have not ended after 20 s.
+std::size_t threads_that_stay() {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (entries("/proc/self/task") > 1 && std::chrono::steady_clock::now() < give_up)
+        std::this_thread::yield();
+    return entries("/proc/self/task");
 }
 
 }  // namespace
@@ -157,9 +172,12 @@ CASE(stamped_tables_of_any_size_send_their_count) {
             EQUAL(labkit::tx_sendmmsg(table, asked, stop, progress).sent, 1501U);
             EQUAL(labkit::tx_ring(table, asked, stop, progress).sent, 1501U);
             EQUAL(labkit::tx_gso(table, asked, stop, progress).sent, 1501U);
+            asked.xsk = xsk_config(1, 1, 200).xsk;
+            EQUAL(labkit::tx_xsk(table, asked, stop, progress).sent, 1501U);
             asked.batch = 1;
             EQUAL(labkit::tx_send(table, asked, stop, progress).sent, 1501U);
             THROWS(std::invalid_argument, labkit::tx_send(udp_frames(1, 57), asked, stop, progress));
+            THROWS(std::invalid_argument, labkit::tx_xsk(udp_frames(1, 57), asked, stop, progress));
         }
     }
 }
@@ -178,6 +196,19 @@ CASE(stop_from_another_thread_ends_the_run) {
     CLAIM(report.ended_by == EndedBy::kStop);
     CLAIM(report.sent >= 1'000);
     CLAIM(report.cpu_ns > 0);
+}
+
+CASE(sockets_that_close_apart_leave_neither_thread_nor_descriptor) {
+    EQUAL(threads_that_stay(), 1U);
+    const std::size_t descriptors = entries("/proc/self/fd");
+    labkit::StopFlag stop;
+    labkit::Progress progress;
+    for (int run = 0; run < 5; ++run) {
+        EQUAL(labkit::tx_xsk(frames(64), xsk_config(64, 640, 64), stop, progress).sent, 640U);
+        EQUAL(labkit::tx_ring(frames(64), ring_config(64, 640, 128), stop, progress).sent, 640U);
+    }
+    EQUAL(threads_that_stay(), 1U);
+    EQUAL(entries("/proc/self/fd"), descriptors);
 }
 
 CASE(impossible_requests_leave_nothing_open) {

@@ -1,14 +1,12 @@
-// The rings of an AF_XDP socket against a fake kernel that walks them as __xsk_generic_xmit() does.
+// The rings of an AF_XDP socket against a fake kernel.
 #include <random>
 #include <vector>
 
-#include "fakes.h"
+#include "fake_xsk.h"
 #include "harness.h"
 #include "xsk_sender.h"
 
 namespace {
-
-constexpr std::uint32_t kSlotBytes = 128;
 
 // Frames of 14, 15, ... bytes, filled with their number.
 labkit::FrameTable numbered(std::size_t frames, std::uint32_t shortest = 14) {
@@ -23,88 +21,12 @@ labkit::FrameTable numbered(std::size_t frames, std::uint32_t shortest = 14) {
     return labkit::FrameTable(block.data(), block.size(), offsets, lengths);
 }
 
-struct FakeXsk {
-    FakeXsk(std::uint32_t ring_frames, std::uint32_t slots)
-        : memory(std::size_t{slots} * kSlotBytes), tx(ring_frames), done(ring_frames) {}
-
-    std::vector<std::uint8_t> memory;
-    std::vector<xdp_desc> tx;
-    std::vector<std::uint64_t> done;
-    // positions wrap after four thousand million frames: here after 300
-    static constexpr std::uint32_t kStart = 0U - 300;
-    std::uint32_t tx_producer = kStart, tx_consumer = kStart, flags = XDP_RING_NEED_WAKEUP;
-    std::uint32_t done_producer = kStart, done_consumer = kStart;
-    std::uint32_t shown = kStart, at = kStart;  // the kernel's own copies of producer and consumer
-    std::uint32_t budget = 32;
-    bool shows_its_place = true;  // since 6.17, also where a call failed
-    bool is_zero_copy = false;
-    std::size_t limit = 1500;
-    std::function<int(std::uint64_t)> says = [](std::uint64_t) { return 0; };  // errno by number of the look
-    std::function<bool()> frees = [] { return true; };  // whether what is on its way is back by now
-    std::uint64_t looked = 0;
-    std::vector<std::uint64_t> on_its_way;
-    std::vector<std::uint8_t> taken;
-    std::vector<std::uint32_t> lengths;
-
-    labkit::XskRings rings() {
-        return {static_cast<std::uint32_t>(tx.size()),
-                &tx_producer,
-                &tx_consumer,
-                &flags,
-                tx.data(),
-                &done_producer,
-                &done_consumer,
-                done.data()};
-    }
-
-    bool takes(std::size_t bytes, std::size_t more) {
-        if (frees()) give_back();  // a device does so in its own time
-        return bytes <= limit + more;
-    }
-    bool zero_copy() const { return is_zero_copy; }
-
-    int kick() {
-        const int error = is_zero_copy ? 0 : walk();
-        if (shows_its_place) tx_consumer = at;
-        if (frees()) give_back();
-        return error;
-    }
-
-    int walk() {
-        for (std::uint32_t left = budget;; --left) {
-            if (at == shown) {
-                tx_consumer = at;
-                shown = tx_producer;
-            }
-            if (at == shown) return 0;
-            if (left == 0 || done_producer - done_consumer + on_its_way.size() == done.size()) return EAGAIN;
-            const int error = says(looked++);
-            if (error != 0 && error != EBUSY) return error;
-            take(error == EBUSY);
-            if (error == EBUSY) return EBUSY;
-        }
-    }
-
-    void take(bool drops) {
-        const xdp_desc frame = tx[at++ % tx.size()];
-        on_its_way.push_back(frame.addr);
-        if (drops) return;
-        taken.push_back(memory.at(frame.addr));
-        lengths.push_back(frame.len);
-    }
-
-    void give_back() {
-        for (const std::uint64_t address : on_its_way) done[done_producer++ % done.size()] = address;
-        on_its_way.clear();
-    }
-};
-
 struct XskBench {
     XskBench(std::uint32_t ring_frames, std::uint32_t slots, labkit::FrameTable frames)
         : kernel(ring_frames, slots),
           table(std::move(frames)),
           sender(kernel.rings(), kernel.memory.data(),
-                 {ring_frames, slots, kSlotBytes, 2048, kernel.memory.size()}, table, kernel) {}
+                 {ring_frames, slots, kXskSlotBytes, 2048, kernel.memory.size()}, table, kernel) {}
 
     FakeXsk kernel;
     labkit::FrameTable table;
@@ -224,7 +146,7 @@ CASE(xsk_queue_at_which_the_kernel_does_not_look_ends_the_run) {
         int kick() { return kernel.kick(); }
     } silent{bench.kernel};
     labkit::XskSender<Silent> sender(bench.kernel.rings(), bench.kernel.memory.data(),
-                                     {64, 64, kSlotBytes, 2048, bench.kernel.memory.size()}, bench.table,
+                                     {64, 64, kXskSlotBytes, 2048, bench.kernel.memory.size()}, bench.table,
                                      silent);
     EQUAL(sender.call(0, 4).error, ENXIO);
 }

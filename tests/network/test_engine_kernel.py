@@ -228,8 +228,8 @@ def stopped(
 ) -> tuple[EngineReport, int]:
     """Run until another thread stops it once it is `ready`: the report, and how long it went on in ns.
 
-    That is until the engine returns; of the mapped ring's twin only until it has sent its last frame, for the
-    kernel waits for other CPUs before it gives such a ring back.
+    That is until the engine returns; of twins with a mapped ring only until they have sent their last frame,
+    for the kernel waits for other CPUs before it gives such a ring back, and no twin closes apart.
     """
     stop, progress, stopped_at = StopFlag(), Progress(), []
     engine = ENGINES[name]
@@ -244,7 +244,7 @@ def stopped(
     other = threading.Thread(target=stop_when_ready)
     other.start()
     report = engine.run(FrameTable.of([frame(1000)]), EngineConfig(**values), stop, progress)
-    returned_at = report.end_ns if name in {"tx_ring-twin", "af_xdp", "af_xdp-twin"} else monotonic_ns()
+    returned_at = report.end_ns if name in {"tx_ring-twin", "af_xdp-twin"} else monotonic_ns()
     other.join()
     return report, returned_at - stopped_at[0]
 

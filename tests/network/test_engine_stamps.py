@@ -137,7 +137,9 @@ def test_frame_without_room_is_refused_before_anything_is_sent(name: str) -> Non
         assert veth.counter("tx_packets") == 0
 
 
-@pytest.mark.parametrize("name", ["sendmmsg", "sendmmsg-twin", "tx_ring", "tx_ring-twin"])
+@pytest.mark.parametrize(
+    "name", ["sendmmsg", "sendmmsg-twin", "tx_ring", "tx_ring-twin", "af_xdp", "af_xdp-twin"]
+)
 @in_private_network
 def test_refused_frame_keeps_its_number(name: str) -> None:
     too_long = bytes(MACS / IP(dst="10.0.0.2") / UDP(sport=3) / bytes(1600))

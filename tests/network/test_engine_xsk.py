@@ -99,6 +99,24 @@ def test_frames_arrive_as_they_are(name: str, size: int) -> None:
 
 
 @both
+@pytest.mark.parametrize("size", [3, 70, 5000])
+@in_private_network
+def test_stamped_frame_that_the_device_drops_keeps_its_number(name: str, size: int) -> None:
+    """Round after round of a ring that holds fewer frames than leave, or than the flow has."""
+    with veth_pair() as veth, socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as tap:
+        tap.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        tap.bind((socket.if_indextoname(veth.peer_ifindex), ALL_PROTOCOLS))
+        tap.settimeout(5)
+        veth.ip.link("set", index=veth.peer_ifindex, mtu=1000)
+        frames = [frame(1400 if place % 3 == 1 else 60) for place in range(size)]
+        report = send(name, veth, frames, count=300, batch=33, ring_frames=64, stamp=True)
+        wanted = [number for number in range(300) if number % size % 3 != 1]
+        assert (report.sent, report.refused_by_errno) == (len(wanted), {"EBUSY": 300 - len(wanted)})
+        arrived = [tap.recv(65536) for _ in wanted]
+        assert [int.from_bytes(got[46:50], "big") for got in arrived] == wanted
+
+
+@both
 @in_private_network
 def test_peer_down_refuses_every_frame(name: str) -> None:
     with veth_pair() as veth:

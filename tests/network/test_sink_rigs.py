@@ -57,7 +57,7 @@ def assert_accounted(trial: Trial) -> None:
 
 
 @both
-@pytest.mark.parametrize("engine", ["send", "sendmmsg", "tx_ring", "gso"])
+@pytest.mark.parametrize("engine", ["send", "sendmmsg", "tx_ring", "gso", "af_xdp"])
 def test_exactly_what_was_sent_arrives(rig: VethRig, sink: str, engine: str) -> None:
     trial = run_trial(rig, Workload(FLOW, engine, sink=sink, stamp=True), count=1001, warmup_s=0)
     assert (trial.engine_sent, trial.device_sent, trial.peer_received) == (1001, 1001, 1001)
@@ -118,6 +118,18 @@ def test_frames_wait_in_a_block_until_it_retires(rig: VethRig) -> None:
     assert middle[1] < 100_000_000 < middle[800]
 
 
+@both
+@pytest.mark.parametrize("engine", ["send", "sendmmsg", "tx_ring", "gso", "af_xdp"])
+def test_paced_frames_of_each_engine_arrive_once_in_order_and_timed(
+    rig: VethRig, sink: str, engine: str
+) -> None:
+    trial = rig.run(Workload(FLOW, engine, sink=sink, stamp=True, rate_pps=20_000), duration_s=0.3)
+    assert_accounted(trial)
+    names = ("lost", "duplicates", "reordered", "corrupted", "latency_note")
+    assert [told(trial)[name] for name in names] == [0, 0, 0, 0, None]
+    assert 0 < told(trial)["latency_ns"]["p50"] <= told(trial)["latency_ns"]["max"]
+
+
 def test_latency_rises_from_quantile_to_quantile(rig: VethRig) -> None:
     workload = Workload(FLOW, "sendmmsg", sink="socket", stamp=True, rate_pps=2000)
     latency = told(rig.run(workload, duration_s=0.3))["latency_ns"]
@@ -149,7 +161,7 @@ def test_sink_of_the_rig_takes_what_a_workload_asks_of_it() -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("engine", ["send", "sendmmsg", "tx_ring", "gso", "xdp_live"])
+@pytest.mark.parametrize("engine", ["send", "sendmmsg", "tx_ring", "gso", "af_xdp", "xdp_live"])
 def test_program_counts_every_frame_that_the_device_sent(root_rig: VethRig, engine: str) -> None:
     workload = Workload(FLOW, engine, sink="xdp_drop")
     counted = root_rig.run(workload, count=1001)

@@ -148,6 +148,9 @@ def test_xsk_queue_is_a_number_from_0(name: str, queue: int) -> None:
         (3000, 1514, {}, (2048, 2048, 2048, 2048, 4 << 20)),
         (3000, 1514, {"ring_frames": 64}, (64, 64, 2048, 2048, 131_072)),
         (2000, 4096, {"batch": 1024}, (2048, 1024, 4096, 4096, 4 << 20)),
+        (1, 60, {"stamp": True}, (2048, 2048, 64, 2048, 131_072)),
+        (65, 1514, {"stamp": True, "ring_frames": 64}, (64, 64, 2048, 2048, 131_072)),
+        (3, 1514, {"stamp": True, "ring_frames": 4096}, (4096, 2048, 2048, 2048, 4 << 20)),
     ],
 )
 @pytest.mark.skipif(mmap.PAGESIZE != 4096, reason="the expected memory is of pages of 4096 bytes")
