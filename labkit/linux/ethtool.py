@@ -9,16 +9,20 @@ driver's name, moderation of single queues, and (`labkit.linux.links`) a driver'
 from __future__ import annotations
 
 import errno
+import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
-from labkit.errors import CapabilityMissingError, LabError
+from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
 from labkit.factors import BY_QUEUE_SETTINGS, BY_QUEUE_SUFFIX, Scalar
 from labkit.linux import ethtool_ioctl, ethtool_profiles, ethtool_statistics
 from labkit.linux import ethtool_messages as messages
 from labkit.linux.ethtool_messages import CHANNELS, COALESCE, PAUSE, RINGS, Group
 from labkit.linux.ethtool_queues import QueueModeration
 from labkit.linux.ethtool_socket import EthtoolSocket, NetlinkSocket, open_socket
+
+QUEUE_GIVEN_BACK_S: Final = 0.5
+QUEUE_STEP_S: Final = 0.005
 
 
 class Ethtool:
@@ -85,8 +89,23 @@ class Ethtool:
         return messages.maxima_of(CHANNELS, self._read(CHANNELS, ifindex))
 
     def set_channels(self, ifindex: int, settings: Mapping[str, Scalar]) -> None:
-        """Change the numbers of queues that are named."""
-        self._write(CHANNELS, ifindex, settings)
+        """Change the numbers of queues that are named.
+
+        A queue stays bound for a while after its AF_XDP socket was closed (kernel: xp_release_deferred), and
+        until then the kernel refuses to take it away: that is waited for.
+        """
+        deadline = time.monotonic() + QUEUE_GIVEN_BACK_S
+        while not self._took_channels(ifindex, settings, last_try=time.monotonic() > deadline):
+            time.sleep(QUEUE_STEP_S)
+
+    def _took_channels(self, ifindex: int, settings: Mapping[str, Scalar], *, last_try: bool) -> bool:
+        try:
+            self._write(CHANNELS, ifindex, settings)
+        except SettingRefusedError as refused:
+            if last_try or "AF_XDP" not in (refused.kernel_text or ""):
+                raise
+            return False
+        return True
 
     def pause(self, ifindex: int) -> dict[str, Scalar]:
         """Ethernet flow control."""

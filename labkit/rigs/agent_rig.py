@@ -253,8 +253,7 @@ class AgentRig(OpenRig):
                 **self._machine,
                 "flow": workload.flow.describe(),
                 "audit": audit_summary(cpu=measured.cpu),
-                "stamp": workload.stamp,
-                "realtime_priority": workload.realtime_priority,
+                **_asked_of_sender(workload),
                 **observed,
             },
             push_back=pushed_back(observed),
@@ -289,3 +288,9 @@ class AgentRig(OpenRig):
         if self._rule is None or self._rule_sink != sink:
             self._rule, self._rule_sink = self._find_rule(frames, self._client.look(sink)), sink
         return self._rule
+
+
+def _asked_of_sender(workload: Workload) -> dict[str, Any]:
+    """What the senders were asked beside their traffic, where they were."""
+    asked = {"stamp": workload.stamp or None, "realtime_priority": workload.realtime_priority}
+    return {name: value for name, value in asked.items() if value is not None}

@@ -246,7 +246,8 @@ def test_json_is_a_list_of_ratios_under_exactly_these_keys(
 
 
 def test_names_may_be_repeated_or_listed(asked: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    call(capsys, *"--sink ifb,stack --engine gso --engine send,gso --against trafgen --pairs 5 --cpu 1".split())
+    asked_words = "--sink ifb,stack --engine gso --engine send,gso --against trafgen --pairs 5 --cpu 1"
+    call(capsys, *asked_words.split())
     assert (asked["sinks"], asked["engines"], asked["peers"]) == (
         ("ifb", "stack"),
         ("gso", "send"),

@@ -301,3 +301,30 @@ def test_driver_information_leaves_empty_texts_unknown() -> None:
     answer = DRIVER_INFO.pack(3, *texts, bytes(12), 0, 0, 0, 0, 0)
     assert len(answer) == 196
     assert driver_info_of(answer) == DriverInfo(driver="bridge", version="2.3", firmware=None, bus=None)
+
+
+class QueueStillBound(FakeKernel):
+    """Refuses to take a queue away until it was asked `times` times more."""
+
+    times = 0
+    words = "requested channel counts are too low for existing zerocopy AF_XDP sockets"
+
+    def send(self, data: bytes, /) -> int:
+        bound = len(self.requests) < self.times
+        self.changes[fakes.CHANNELS_SET] = (fakes.EINVAL, self.words, None) if bound else (0, None, None)
+        return super().send(data)
+
+
+def test_queue_that_a_closed_socket_still_holds_is_waited_for() -> None:
+    kernel = QueueStillBound()
+    kernel.times = 3
+    Ethtool(kernel).set_channels(IFINDEX, {"tx_channels": 1})
+    assert len(kernel.requests) == 4
+
+
+def test_other_refusals_of_channels_are_not_asked_again() -> None:
+    kernel = QueueStillBound()
+    kernel.times, kernel.words = 3, "requested channel count exceeds maximum"
+    with pytest.raises(SettingRefusedError, match="exceeds maximum"):
+        Ethtool(kernel).set_channels(IFINDEX, {"tx_channels": 1000})
+    assert len(kernel.requests) == 1
