@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -12,6 +12,10 @@ from labkit.cli import show
 from labkit.cli.options import as_json as json_option
 from labkit.cli.options import examples, flow_of, open_rig, rig_parameters, traffic
 from labkit.experiment.bench import DURATION_S, MOST_PAIRS, PAIRS, USUAL_PEERS, Absent, Bench, PeerRatio
+
+
+SLOWER: Final = 3
+"""Exit code of a goal that is missed."""
 
 
 @click.command(
@@ -58,7 +62,7 @@ def command(
     """Engines against other packet generators: same rig, sink, CPU and frames, in alternated pairs.
 
     A ratio is the engine's packets a second over the peer's, both by the sink's counter between two moments
-    within the run. Frames are of one flow unless --flows says otherwise.
+    within the run. Frames are of one flow unless --flows says otherwise. A goal that is missed is exit code 3.
     """
     from labkit.experiment.bench import bench
 
@@ -82,7 +86,10 @@ def command(
         click.echo(bench_text(found, goal))
     if plot is not None:
         _write_plot(found, plot)
-    return 0 if found.ratios else 1
+    if not found.ratios:
+        return 1
+    missed = goal is not None and any(_verdict(each, goal) == "missed" for each in found.ratios)
+    return SLOWER if missed else 0
 
 
 def bench_text(found: Bench, goal: float | None) -> str:

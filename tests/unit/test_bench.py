@@ -245,6 +245,13 @@ def test_json_is_a_list_of_ratios_under_exactly_these_keys(
     assert "gso / tcpreplay, sink stack: tcpreplay: not installed here" in err
 
 
+@pytest.mark.parametrize(("goal", "code"), [("0.5", 0), ("2.5", 3)])
+def test_missed_goal_is_slower_than_asked_for(
+    goal: str, code: int, asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(capsys, "--goal", goal)[0] == code
+
+
 def test_names_may_be_repeated_or_listed(asked: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     asked_words = "--sink ifb,stack --engine gso --engine send,gso --against trafgen --pairs 5 --cpu 1"
     call(capsys, *asked_words.split())
