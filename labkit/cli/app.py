@@ -48,7 +48,8 @@ class Commands(click.Group):
 def group() -> None:
     """The packet-per-second lab: what one CPU can push, what a packet costs, what limits it.
 
-    Exit codes: 0 done, 1 the work failed, 2 usage, 3 slower than asked for, 4 this rig or machine lacks what was asked.
+    Exit codes: 0 done, 1 the work failed, 2 usage, 3 slower than asked for, 4 this rig or machine lacks what
+    was asked.
     """
 
 

@@ -13,7 +13,6 @@ from labkit.cli.options import as_json as json_option
 from labkit.cli.options import examples, flow_of, open_rig, rig_parameters, traffic
 from labkit.experiment.bench import DURATION_S, MOST_PAIRS, PAIRS, USUAL_PEERS, Absent, Bench, PeerRatio
 
-
 SLOWER: Final = 3
 """Exit code of a goal that is missed."""
 
@@ -62,7 +61,7 @@ def command(
     """Engines against other packet generators: same rig, sink, CPU and frames, in alternated pairs.
 
     A ratio is the engine's packets a second over the peer's, both by the sink's counter between two moments
-    within the run. Frames are of one flow unless --flows says otherwise. A goal that is missed is exit code 3.
+    within the run. Frames are of one flow unless --flows says otherwise. A missed goal is exit code 3.
     """
     from labkit.experiment.bench import bench
 
