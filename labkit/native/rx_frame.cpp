@@ -9,11 +9,8 @@ namespace labkit {
 namespace {
 
 constexpr std::size_t kTypeAt = 12;
-constexpr std::size_t kTagBytes = 4;
 constexpr std::size_t kIpv6Bytes = 40;
 constexpr std::uint16_t kFragment = 0x3fff;  // more fragments, and the offset
-
-bool is_tag(std::uint16_t type) { return type == ETH_P_8021Q || type == ETH_P_8021AD; }
 
 // Ones' complement sum in the machine's own byte order, folded to 16 bits (RFC 1071, 2 B and C).
 std::uint16_t own_order_sum(const std::uint8_t* at, std::size_t bytes, std::uint64_t sum) {
@@ -41,7 +38,8 @@ std::optional<UdpPlace> checked(const UdpPlace& place, const std::uint8_t* bytes
 
 std::optional<UdpPlace> udp_place(const std::uint8_t* bytes, std::size_t frame_bytes) {
     std::size_t type_at = kTypeAt;
-    while (type_at + kTagBytes + 2 <= frame_bytes && is_tag(word(bytes + type_at))) type_at += kTagBytes;
+    while (type_at + kVlanTagBytes + 2 <= frame_bytes && is_vlan_tag(word(bytes + type_at)))
+        type_at += kVlanTagBytes;
     const std::size_t ip_at = type_at + 2;
     if (ip_at + kUdpHeaderBytes > frame_bytes) return std::nullopt;
     const std::uint16_t type = word(bytes + type_at);

@@ -10,11 +10,9 @@
 namespace labkit {
 namespace {
 
-constexpr std::size_t kTagBytes = 4;
 constexpr std::size_t kIpv4Bytes = 20;
 constexpr std::size_t kIpv6Bytes = 40;
 constexpr std::size_t kUdpBytes = 8;
-constexpr std::uint16_t kOldTag = 0x9100;  // ETH_P_QINQ1: outer tags from before 802.1ad
 
 [[noreturn]] void refuse(std::size_t index, const std::string& why) {
     throw std::invalid_argument("frame " + std::to_string(index) + ": " + why +
@@ -23,10 +21,6 @@ constexpr std::uint16_t kOldTag = 0x9100;  // ETH_P_QINQ1: outer tags from befor
 
 [[noreturn]] void too_short(std::size_t index, std::size_t has, std::size_t needed) {
     refuse(index, std::to_string(has) + " bytes hold no stamp, it takes " + std::to_string(needed));
-}
-
-bool is_tag(std::uint16_t ethertype) {
-    return ethertype == ETH_P_8021Q || ethertype == ETH_P_8021AD || ethertype == kOldTag;
 }
 
 // Where the UDP header lies behind an IPv4 header at `ip_at`.
@@ -54,8 +48,8 @@ StampPlace stamp_place(iovec frame, std::size_t index) {
         if (frame.iov_len < needed) too_short(index, frame.iov_len, needed);
     };
     holds(kIpv4Bytes);
-    while (is_tag(word(bytes + ip_at - 2))) {
-        ip_at += kTagBytes;
+    while (is_vlan_tag(word(bytes + ip_at - 2))) {
+        ip_at += kVlanTagBytes;
         holds(kIpv4Bytes);
     }
     const std::uint16_t ethertype = word(bytes + ip_at - 2);
