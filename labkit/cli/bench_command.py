@@ -81,7 +81,9 @@ def command(
     else:
         click.echo(bench_text(found, goal))
     if plot is not None:
-        _write_plot(found, plot)
+        from labkit.plots.bench import bench_plot
+
+        show.write_figure(bench_plot(found), plot)
     return 0 if found.ratios else 1
 
 
@@ -123,11 +125,3 @@ def _names(options: Sequence[str]) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(name.strip() for option in options for name in option.split(",") if name.strip())
     )
-
-
-def _write_plot(found: Bench, path: Path) -> None:
-    from labkit.plots.bench import bench_plot
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    bench_plot(found).write_html(path, include_plotlyjs=True)
-    click.echo(f"labkit: written to {path}", err=True)
