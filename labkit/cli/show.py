@@ -127,7 +127,8 @@ def _received(trial: Trial) -> list[str]:
     if not isinstance(seen, Mapping):
         return []
     kinds = ("lost", "duplicates", "reordered", "corrupted", "foreign", "kernel_dropped")
-    lines = ["  sink: " + "   ".join(f"{kind.replace('_', ' ')} {number(seen[kind])}" for kind in kinds)]
+    known = [f"{kind.replace('_', ' ')} {number(seen[kind])}" for kind in kinds if seen[kind] is not None]
+    lines = [f"  sink: {'   '.join(known)}"]
     if seen["latency_ns"] is not None:
         times = (f"{name} {number(ns / NS_PER_US, 1)}" for name, ns in seen["latency_ns"].items())
         return [*lines, f"  µs from when a frame was due: {'   '.join(times)}"]
