@@ -10,10 +10,6 @@
 namespace labkit {
 namespace {
 
-constexpr std::size_t kIpv4Bytes = 20;
-constexpr std::size_t kIpv6Bytes = 40;
-constexpr std::size_t kUdpBytes = 8;
-
 [[noreturn]] void refuse(std::size_t index, const std::string& why) {
     throw std::invalid_argument("frame " + std::to_string(index) + ": " + why +
                                 "; a stamp is 16 bytes of payload of UDP over IPv4 or IPv6");
@@ -28,7 +24,7 @@ std::size_t behind_ipv4(const std::uint8_t* ip, std::size_t ip_at, std::size_t i
     const std::size_t header_bytes = std::size_t{4} * (ip[0] & 0x0f);
     if (ip[0] >> 4 != 4 || header_bytes < kIpv4Bytes) refuse(index, "no IPv4 header");
     if (ip[9] != IPPROTO_UDP) refuse(index, "IPv4 without UDP");
-    if ((word(ip + 6) & 0x3fff) != 0) refuse(index, "a fragment");
+    if ((word(ip + 6) & kFragmentBits) != 0) refuse(index, "a fragment");
     return ip_at + header_bytes;
 }
 
