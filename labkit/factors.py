@@ -69,6 +69,9 @@ PEER_NAMES: Final = (
 )
 """Other programs that send: they are run, and counted at device and sink alone."""
 
+UNTOLD_NAMES: Final = frozenset({"xdp_live", *PEER_NAMES})
+"""Engines that cannot know what was sent."""
+
 ENGINE_NAMES: Final = frozenset(
     {"send", "sendmmsg", "tx_ring", "gso", "af_xdp", "xdp_live", "pktgen", "tcp", "receive", *PEER_NAMES}
 )

@@ -94,8 +94,8 @@ class Workload(msgspec.Struct, frozen=True):
     engine : str
         One of `ENGINE_NAMES`.
     batch : int or None
-        Frames handed over per system call, 1 to 1024; None is the engine's own default. For pktgen its
-        burst: frames a doorbell. For gso segments of a super-packet, 1 to 128.
+        Frames handed over per system call, 1 to 1024, of xdp_live up to 16384; None is the engine's own
+        default. For pktgen its burst: frames a doorbell. For gso segments of a super-packet, 1 to 128.
     rate_pps : float or None
         Asked rate in packets per second; None sends as fast as possible.
     qdisc_bypass : bool

@@ -19,7 +19,7 @@ from labkit.counters.deltas import counter_deltas
 from labkit.engines.base import EngineConfig
 from labkit.engines.choose import choose, placed
 from labkit.errors import CapabilityMissingError, WorkloadError
-from labkit.factors import PEER_NAMES
+from labkit.factors import PEER_NAMES, UNTOLD_NAMES
 from labkit.linux.kernel_log import KernelLog
 from labkit.linux.latency import cpus_kept_awake
 from labkit.linux.links import LinkFacts
@@ -173,7 +173,7 @@ def _sample(
     counted = sum(known) if counts and len(known) == len(counts) else None
     return Sample(
         at_ns=time.monotonic_ns() - started_ns,
-        engine_sent=None if request.engine in PEER_NAMES else senders.sent,
+        engine_sent=None if request.engine in UNTOLD_NAMES else senders.sent,
         engine_refused=None if request.engine in PEER_NAMES else senders.refused,
         device_sent=counter_deltas(before.device, device).get(counter),
         peer_received=sink.received if sink is not None else counted,

@@ -14,8 +14,8 @@ class SinkConfig(msgspec.Struct, frozen=True, kw_only=True):
         CPU that reads; None is another one than the senders', where there is one.
     sockets : int or None
         Sockets, each with a thread, that share what arrives: frames of a flow go to the same one.
-    block_bytes, blocks : int or None
-        rx_ring: the ring of each socket.
+    block_bytes : int or None
+        rx_ring: bytes of a block of each socket's ring.
     retire_ms : int or None
         rx_ring: time after which a block that is not full is handed over.
     """
@@ -23,7 +23,6 @@ class SinkConfig(msgspec.Struct, frozen=True, kw_only=True):
     cpu: int | None = None
     sockets: int | None = None
     block_bytes: int | None = None
-    blocks: int | None = None
     retire_ms: int | None = None
 
 

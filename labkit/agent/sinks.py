@@ -159,7 +159,7 @@ def _opened(
         sender,
         **common,
         block_bytes=block_bytes,
-        blocks=config.blocks or max(FEWEST_BLOCKS, RING_BYTES // block_bytes),
+        blocks=max(FEWEST_BLOCKS, RING_BYTES // block_bytes),
         retire_ms=config.retire_ms or RETIRE_MS,
     )
 

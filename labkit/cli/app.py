@@ -15,7 +15,7 @@ from labkit.errors import LabError
 
 COMMANDS: Final = (
     *("rigs", "craft", "run", "sweep", "published", "report", "lab"),
-    *("bench", "audit", "microcosts", "restore", "install-agent"),
+    *("latency", "bench", "audit", "microcosts", "restore", "install-agent"),
 )
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as shells have it."""

@@ -84,7 +84,9 @@ def command(
     else:
         click.echo(bench_text(found, goal))
     if plot is not None:
-        _write_plot(found, plot)
+        from labkit.plots.bench import bench_plot
+
+        show.write_figure(bench_plot(found), plot)
     if not found.ratios:
         return 1
     missed = goal is not None and any(_verdict(each, goal) == "missed" for each in found.ratios)
@@ -129,11 +131,3 @@ def _names(options: Sequence[str]) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys(name.strip() for option in options for name in option.split(",") if name.strip())
     )
-
-
-def _write_plot(found: Bench, path: Path) -> None:
-    from labkit.plots.bench import bench_plot
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    bench_plot(found).write_html(path, include_plotlyjs=True)
-    click.echo(f"labkit: written to {path}", err=True)

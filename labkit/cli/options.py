@@ -45,7 +45,9 @@ capture: Callable[[Command], Command] = click.option(
 )
 
 sending: Callable[[Command], Command] = together(
-    click.option("--batch", type=int, help="Frames per system call, 1 to 1024; pktgen: a doorbell."),
+    click.option(
+        "--batch", type=int, help="Frames per system call; 1 to 1024 of most engines; pktgen: a doorbell."
+    ),
     click.option(
         "--rate", "rate_pps", type=float, metavar="PPS", help="Asked rate; as fast as possible if absent."
     ),

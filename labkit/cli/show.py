@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import click
 import msgspec
 
+from labkit.analysis.scaling import scaling
 from labkit.analysis.summary import PointSummary, ResultsLike, summarise, what_if
 from labkit.records import Mark, Trial
 from labkit.traffic.sizes import mean_wire_bytes, sizes_text
-from labkit.units import gbit_per_s, ns_to_seconds, percent_error
+from labkit.units import NS_PER_US, gbit_per_s, ns_to_seconds, percent_error
 
 DASH: Final = "\N{EN DASH}"
 """Stands where a value is not known."""
@@ -43,6 +45,13 @@ def number(value: float | None, digits: int = 0) -> str:
     return DASH if value is None else f"{value:,.{digits}f}".replace(",", " ")
 
 
+def write_figure(figure: Any, path: Path) -> None:
+    """Keep a plotly figure as a page that needs no network; where it lies goes to stderr."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.write_html(path, include_plotlyjs=True)
+    click.echo(f"labkit: written to {path}", err=True)
+
+
 def trial_text(trial: Trial) -> str:
     """One trial: speed, the three counts beside each other, whether they agree, what limited it."""
     asked_bytes = trial.environment.get("frame_bytes_asked")
@@ -69,7 +78,8 @@ def trial_text(trial: Trial) -> str:
         f"  {_agreement(trial)}",
         f"  limiter: {trial.limiter or 'none proven'}; marks: {', '.join(trial.marks) or 'none'}",
     ]
-    lines[3:3] = _segments(trial)
+    lines[3:3] = [*_segments(trial), *_pacing(trial), *_workers(trial)]
+    lines += _received(trial)
     peer_mode = trial.environment.get("peer_mode") or {}
     lines += [f"  {peer_mode['note']}"] if "note" in peer_mode else []
     lines += [f"  {mark}: {doubt}" for mark, doubt in MARKS.items() if mark in trial.marks]
@@ -92,6 +102,37 @@ def _segments(trial: Trial) -> list[str]:
     return [
         f"  {number(trial.segments_sent)} frames in {carriers} super-packets; device packets are {counted}"
     ]
+
+
+def _pacing(trial: Trial) -> list[str]:
+    """Of a paced run how even it was."""
+    seen = trial.environment.get("pacing")
+    if not seen:
+        return []
+    gaps = f"{number(seen['gap_p50_ns'])} ns in the median, {number(seen['gap_p99_ns'])} ns p99"
+    return [f"  gaps between calls {gaps}; longest burst {number(seen['burst_frames'])}"]
+
+
+def _workers(trial: Trial) -> list[str]:
+    """What each CPU did, where there were several."""
+    return [
+        f"  CPU {each['cpu']}: {number(each['pps'])} pps, {number(each['cpu_ns_per_packet'], 1)} ns a packet"
+        for each in trial.environment.get("workers", [])
+    ]
+
+
+def _received(trial: Trial) -> list[str]:
+    """What a sink that receives tells beyond its count."""
+    seen = trial.environment.get("sink")
+    if not isinstance(seen, Mapping):
+        return []
+    kinds = ("lost", "duplicates", "reordered", "corrupted", "foreign", "kernel_dropped")
+    known = [f"{kind.replace('_', ' ')} {number(seen[kind])}" for kind in kinds if seen[kind] is not None]
+    lines = [f"  sink: {'   '.join(known)}"]
+    if seen["latency_ns"] is not None:
+        times = (f"{name} {number(ns / NS_PER_US, 1)}" for name, ns in seen["latency_ns"].items())
+        return [*lines, f"  µs from when a frame was due: {'   '.join(times)}"]
+    return [*lines, f"  no latency: {seen['latency_note']}"]
 
 
 def _seconds(elapsed_ns: int | None) -> str:
@@ -142,10 +183,26 @@ def sweep_text(results: ResultsLike) -> str:
         n, speeds = (found.n, [found.mean, found.low, found.high]) if found else (0, [None, None, None])
         rows.append([_point_text(point), str(n), *map(number, speeds), str(point.marked)])
     lines = table(["", "trials", "mean pps", "95 % from", "to", "marked"], rows)
+    lines += scaling_lines(results)
     reasons = {(levels_text(gap.levels), gap.gap.reason): None for gap in results.gaps}
     lines += [f"gap {levels}: {reason}" for levels, reason in reasons]
     lines += ["what-if: nobody ever measured such a machine"] if what_if(results) else []
     return "\n".join(lines)
+
+
+def scaling_lines(results: ResultsLike) -> list[str]:
+    """How much each CPU still brings, where their number is all that varies; else nothing."""
+    vary = [name for name, levels in results.factors.items() if len(levels) > 1]
+    if vary != ["cpus"] or not any(row.trial.pps is not None and not row.trial.marks for row in results.rows):
+        return []
+    rows = [
+        [
+            *(number(row.cpus), number(row.pps_per_cpu)),
+            *(number(share, 3) for share in (row.efficiency, row.low, row.high)),
+        ]
+        for row in scaling(results)
+    ]
+    return ["", *table(["CPUs", "pps a CPU", "efficiency", "95 % from", "to"], rows)]
 
 
 def _point_text(point: PointSummary) -> str:

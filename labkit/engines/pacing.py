@@ -100,13 +100,13 @@ def bucket_end_ns(floor_ns: int) -> int:
     return floor_ns + (1 << max(0, floor_ns.bit_length() - BUCKET_BITS))
 
 
-def quantile_ns(gaps: Sequence[tuple[int, int]], share: float) -> float | None:
-    """The gap that `share` of all `gaps` are no longer than: the middle of its bucket, at most 3.2 % off.
+def quantile_ns(times: Sequence[tuple[int, int]], share: float) -> float | None:
+    """The time that `share` of all `times` are no longer than: the middle of its bucket, at most 3.2 % off.
 
-    The middle is geometric, the same factor away from both ends. None where there is no gap.
+    The middle is geometric, the same factor away from both ends. None where there is no time.
     """
-    wanted, seen = share * sum(count for _, count in gaps), 0
-    for floor_ns, count in sorted(gaps):
+    wanted, seen = share * sum(count for _, count in times), 0
+    for floor_ns, count in sorted(times):
         seen += count
         if seen >= wanted:
             return math.sqrt(floor_ns * (bucket_end_ns(floor_ns) - 1))

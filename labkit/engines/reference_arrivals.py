@@ -25,20 +25,16 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
+from labkit.engines.reference_stamp import HEADER, IPV4, IPV6, MAGIC, TAGS, UDP, UDP_BYTES
 from labkit.records import Frames
 
 WINDOW: Final = 1 << 16
 """Numbers behind the largest that are remembered."""
-MAGIC: Final = 0xBE9BE955
-"""Of ``struct pktgen_hdr`` (net/core/pktgen.c): magic, sequence, seconds, microseconds, big-endian."""
-HEADER_BYTES: Final = 16
+HEADER_BYTES: Final = HEADER.size
 HEAD_BYTES: Final = 14
-UDP_BYTES: Final = 8
 SHORTEST_BYTES: Final = 60
 """A device pads what is shorter."""
 NUMBERS: Final = 1 << 32
-TAGS: Final = (0x8100, 0x88A8)
-IPV4, IPV6, UDP = 0x0800, 0x86DD, 17
 
 
 class Arrivals:

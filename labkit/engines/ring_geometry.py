@@ -54,9 +54,9 @@ def ring_geometry(frames: Frames, config: EngineConfig) -> RingGeometry:
     WorkloadError
         Slots that are no power of two, or too few for a batch or a block of memory.
     """
-    slot_bytes = max(SMALLEST_SLOT_BYTES, _power_of_two(DATA_OFFSET + frames.longest_bytes))
+    slot_bytes = max(SMALLEST_SLOT_BYTES, power_of_two(DATA_OFFSET + frames.longest_bytes))
     block_bytes = max(mmap.PAGESIZE, slot_bytes)
-    fewest = max(block_bytes // slot_bytes, _power_of_two(config.batch))
+    fewest = max(block_bytes // slot_bytes, power_of_two(config.batch))
     slots = config.ring_frames
     if slots is None:
         slots = max(fewest, min(USUAL_SLOTS, USUAL_RING_BYTES // slot_bytes))
@@ -72,12 +72,12 @@ def ring_geometry(frames: Frames, config: EngineConfig) -> RingGeometry:
 
 def no_memory(geometry: RingGeometry, batch: int) -> str:
     """What to say where the kernel has no memory for `geometry`, with a smaller ring that would do."""
-    smaller = _power_of_two(geometry.slots) // 2
+    smaller = power_of_two(geometry.slots) // 2
     what = f"no memory for a ring of {geometry.slots} slots of {geometry.slot_bytes} bytes"
     instead = f"ask for ring_frames {smaller}"
     return f"{what}; {instead}" if smaller >= batch else f"{what}; {instead} and batch {smaller}"
 
 
-def _power_of_two(least: int) -> int:
+def power_of_two(least: int) -> int:
     """The smallest power of two that is at least `least`."""
     return 1 << (least - 1).bit_length()

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from labkit.engines.base import EngineConfig
+from labkit.engines.ring_geometry import power_of_two
 from labkit.errors import WorkloadError
 from labkit.records import Frames
 
@@ -61,14 +62,14 @@ def xsk_geometry(frames: Frames, config: EngineConfig) -> XskGeometry:
         )
     if not 0 <= config.queue < 1 << 16:
         raise WorkloadError(f"af_xdp: queue {config.queue}: TX queues are numbered from 0")
-    fewest = _power_of_two(config.batch)
+    fewest = power_of_two(config.batch)
     ring = USUAL_RING_FRAMES if config.ring_frames is None else config.ring_frames
     if ring < 1 or ring & (ring - 1) or not fewest <= ring <= MOST_RING_FRAMES:
         raise WorkloadError(
             f"af_xdp: ring_frames {ring}: with batch {config.batch} give a power of two from {fewest} to "
             f"{MOST_RING_FRAMES}"
         )
-    slot_bytes = max(SMALLEST_SLOT_BYTES, _power_of_two(frames.longest_bytes))
+    slot_bytes = max(SMALLEST_SLOT_BYTES, power_of_two(frames.longest_bytes))
     most = MEMORY_BYTES // slot_bytes
     # a frame that is stamped each time takes a new slot each time: the last one may still be read
     stays = not config.stamp and len(frames) <= most
@@ -91,8 +92,3 @@ def no_locked_memory(geometry: XskGeometry) -> str:
         f"the kernel would not lock {geometry.memory_bytes} bytes for AF_XDP, of which this user may lock "
         f"{allowed} in all; end other senders, raise RLIMIT_MEMLOCK (ulimit -l), or take engine 'tx_ring'"
     )
-
-
-def _power_of_two(least: int) -> int:
-    """The smallest power of two that is at least `least`."""
-    return 1 << (least - 1).bit_length()

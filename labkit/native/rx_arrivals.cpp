@@ -6,7 +6,6 @@
 namespace labkit {
 namespace {
 
-constexpr std::size_t kTagBytes = 4;
 // Room for the heads of frames that are longer than any of the table; their rest is not looked at.
 constexpr std::size_t kHeadBytes = 128;
 
@@ -57,14 +56,14 @@ SentBytes Arrivals::as_sent(const ArrivedFrame& frame) {
         return {frame.bytes, frame.captured_bytes, frame.frame_bytes, frame.unsummed};
     }
     const std::size_t rest =
-        std::min(frame.captured_bytes - kAddressBytes, tagged_.size() - kAddressBytes - kTagBytes);
+        std::min(frame.captured_bytes - kAddressBytes, tagged_.size() - kAddressBytes - kVlanTagBytes);
     std::uint8_t* const at = tagged_.data();
     std::memcpy(at, frame.bytes, kAddressBytes);
-    for (std::size_t i = 0; i < kTagBytes; ++i) {
-        at[kAddressBytes + i] = static_cast<std::uint8_t>(*frame.tag >> (8 * (kTagBytes - 1 - i)));
+    for (std::size_t i = 0; i < kVlanTagBytes; ++i) {
+        at[kAddressBytes + i] = static_cast<std::uint8_t>(*frame.tag >> (8 * (kVlanTagBytes - 1 - i)));
     }
-    std::memcpy(at + kAddressBytes + kTagBytes, frame.bytes + kAddressBytes, rest);
-    return {at, kAddressBytes + kTagBytes + rest, frame.frame_bytes + kTagBytes, frame.unsummed};
+    std::memcpy(at + kAddressBytes + kVlanTagBytes, frame.bytes + kAddressBytes, rest);
+    return {at, kAddressBytes + kVlanTagBytes + rest, frame.frame_bytes + kVlanTagBytes, frame.unsummed};
 }
 
 RxReport Arrivals::report() const {

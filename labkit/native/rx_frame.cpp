@@ -9,11 +9,6 @@ namespace labkit {
 namespace {
 
 constexpr std::size_t kTypeAt = 12;
-constexpr std::size_t kTagBytes = 4;
-constexpr std::size_t kIpv6Bytes = 40;
-constexpr std::uint16_t kFragment = 0x3fff;  // more fragments, and the offset
-
-bool is_tag(std::uint16_t type) { return type == ETH_P_8021Q || type == ETH_P_8021AD; }
 
 // Ones' complement sum in the machine's own byte order, folded to 16 bits (RFC 1071, 2 B and C).
 std::uint16_t own_order_sum(const std::uint8_t* at, std::size_t bytes, std::uint64_t sum) {
@@ -30,10 +25,10 @@ std::uint16_t own_order_sum(const std::uint8_t* at, std::size_t bytes, std::uint
 }
 
 std::optional<UdpPlace> checked(const UdpPlace& place, const std::uint8_t* bytes, std::size_t end) {
-    if (place.udp_at + kUdpHeaderBytes > end) return std::nullopt;
+    if (place.udp_at + kUdpBytes > end) return std::nullopt;
     UdpPlace found = place;
     found.udp_bytes = word(bytes + place.udp_at + 4);
-    if (found.udp_bytes < kUdpHeaderBytes || place.udp_at + found.udp_bytes > end) return std::nullopt;
+    if (found.udp_bytes < kUdpBytes || place.udp_at + found.udp_bytes > end) return std::nullopt;
     return found;
 }
 
@@ -41,15 +36,16 @@ std::optional<UdpPlace> checked(const UdpPlace& place, const std::uint8_t* bytes
 
 std::optional<UdpPlace> udp_place(const std::uint8_t* bytes, std::size_t frame_bytes) {
     std::size_t type_at = kTypeAt;
-    while (type_at + kTagBytes + 2 <= frame_bytes && is_tag(word(bytes + type_at))) type_at += kTagBytes;
+    while (type_at + kVlanTagBytes + 2 <= frame_bytes && is_vlan_tag(word(bytes + type_at)))
+        type_at += kVlanTagBytes;
     const std::size_t ip_at = type_at + 2;
-    if (ip_at + kUdpHeaderBytes > frame_bytes) return std::nullopt;
+    if (ip_at + kUdpBytes > frame_bytes) return std::nullopt;
     const std::uint16_t type = word(bytes + type_at);
     const std::uint8_t* const ip = bytes + ip_at;
-    if (type == ETH_P_IP && ip_at + 20 <= frame_bytes) {
+    if (type == ETH_P_IP && ip_at + kIpv4Bytes <= frame_bytes) {
         const std::size_t header = std::size_t{4} * (ip[0] & 0x0f);
-        if (ip[0] >> 4 != 4 || header < 20 || ip[9] != IPPROTO_UDP) return std::nullopt;
-        if ((word(ip + 6) & kFragment) != 0) return std::nullopt;
+        if (ip[0] >> 4 != 4 || header < kIpv4Bytes || ip[9] != IPPROTO_UDP) return std::nullopt;
+        if ((word(ip + 6) & kFragmentBits) != 0) return std::nullopt;
         return checked({ip_at, ip_at + header, 0, false}, bytes, frame_bytes);
     }
     if (type == ETH_P_IPV6 && ip_at + kIpv6Bytes <= frame_bytes) {

@@ -21,7 +21,6 @@ struct ArrivedFrame {
 };
 
 constexpr std::size_t kAddressBytes = 12;
-constexpr std::size_t kUdpHeaderBytes = 8;
 constexpr std::size_t kUdpChecksumAt = 6;
 
 struct UdpPlace {
@@ -30,8 +29,8 @@ struct UdpPlace {
     std::size_t udp_bytes = 0;  // header and payload, all of them within the frame
     bool ipv6 = false;
 
-    std::size_t payload_at() const { return udp_at + kUdpHeaderBytes; }
-    bool holds_stamp() const { return udp_bytes >= kUdpHeaderBytes + kStampBytes; }
+    std::size_t payload_at() const { return udp_at + kUdpBytes; }
+    bool holds_stamp() const { return udp_bytes >= kUdpBytes + kStampBytes; }
 };
 
 inline std::uint32_t long_word(const std::uint8_t* at) {

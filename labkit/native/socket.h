@@ -3,10 +3,9 @@
 
 #include <cstddef>
 
-namespace labkit {
+#include "wire_words.h"
 
-// An 802.1Q tag, for which packet sockets let a frame be longer than the MTU allows.
-constexpr std::size_t kVlanTagBytes = 4;
+namespace labkit {
 
 // As much of a send buffer as this process may ask for.
 void raise_send_buffer(int fd);

@@ -10,12 +10,6 @@
 namespace labkit {
 namespace {
 
-constexpr std::size_t kTagBytes = 4;
-constexpr std::size_t kIpv4Bytes = 20;
-constexpr std::size_t kIpv6Bytes = 40;
-constexpr std::size_t kUdpBytes = 8;
-constexpr std::uint16_t kOldTag = 0x9100;  // ETH_P_QINQ1: outer tags from before 802.1ad
-
 [[noreturn]] void refuse(std::size_t index, const std::string& why) {
     throw std::invalid_argument("frame " + std::to_string(index) + ": " + why +
                                 "; a stamp is 16 bytes of payload of UDP over IPv4 or IPv6");
@@ -25,16 +19,12 @@ constexpr std::uint16_t kOldTag = 0x9100;  // ETH_P_QINQ1: outer tags from befor
     refuse(index, std::to_string(has) + " bytes hold no stamp, it takes " + std::to_string(needed));
 }
 
-bool is_tag(std::uint16_t ethertype) {
-    return ethertype == ETH_P_8021Q || ethertype == ETH_P_8021AD || ethertype == kOldTag;
-}
-
 // Where the UDP header lies behind an IPv4 header at `ip_at`.
 std::size_t behind_ipv4(const std::uint8_t* ip, std::size_t ip_at, std::size_t index) {
     const std::size_t header_bytes = std::size_t{4} * (ip[0] & 0x0f);
     if (ip[0] >> 4 != 4 || header_bytes < kIpv4Bytes) refuse(index, "no IPv4 header");
     if (ip[9] != IPPROTO_UDP) refuse(index, "IPv4 without UDP");
-    if ((word(ip + 6) & 0x3fff) != 0) refuse(index, "a fragment");
+    if ((word(ip + 6) & kFragmentBits) != 0) refuse(index, "a fragment");
     return ip_at + header_bytes;
 }
 
@@ -54,8 +44,8 @@ StampPlace stamp_place(iovec frame, std::size_t index) {
         if (frame.iov_len < needed) too_short(index, frame.iov_len, needed);
     };
     holds(kIpv4Bytes);
-    while (is_tag(word(bytes + ip_at - 2))) {
-        ip_at += kTagBytes;
+    while (is_vlan_tag(word(bytes + ip_at - 2))) {
+        ip_at += kVlanTagBytes;
         holds(kIpv4Bytes);
     }
     const std::uint16_t ethertype = word(bytes + ip_at - 2);

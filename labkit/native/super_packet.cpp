@@ -14,8 +14,6 @@ namespace labkit {
 namespace {
 
 constexpr std::size_t kIpAt = ETH_HLEN;
-constexpr std::size_t kIpv6Bytes = 40;
-constexpr std::size_t kUdpBytes = 8;
 constexpr std::size_t kMostIpBytes = 65535;
 
 // linux/virtio_net.h; Linux 6.2 brought the last.
@@ -33,7 +31,7 @@ constexpr std::uint8_t kGsoUdpL4 = 5;
 
 SuperPacket::SuperPacket(iovec frame, std::size_t index) {
     const auto* bytes = static_cast<const std::uint8_t*>(frame.iov_base);
-    if (frame.iov_len < kIpAt + 20 + kUdpBytes) refuse(index, "too short for UDP over IP");
+    if (frame.iov_len < kIpAt + kIpv4Bytes + kUdpBytes) refuse(index, "too short for UDP over IP");
     const std::uint16_t ethertype = word(bytes + 12);
     ipv6_ = ethertype == ETH_P_IPV6;
     if (!ipv6_ && ethertype != ETH_P_IP) refuse(index, "neither IPv4 nor IPv6 behind the MAC addresses");
@@ -56,9 +54,9 @@ SuperPacket::SuperPacket(iovec frame, std::size_t index) {
 void SuperPacket::check_ipv4(iovec frame, std::size_t index) {
     const auto* ip = static_cast<const std::uint8_t*>(frame.iov_base) + kIpAt;
     udp_at_ = kIpAt + std::size_t{4} * (ip[0] & 0x0f);
-    if (ip[0] >> 4 != 4 || udp_at_ < kIpAt + 20) refuse(index, "no IPv4 header");
+    if (ip[0] >> 4 != 4 || udp_at_ < kIpAt + kIpv4Bytes) refuse(index, "no IPv4 header");
     if (ip[9] != IPPROTO_UDP) refuse(index, "IPv4 without UDP");
-    if ((word(ip + 6) & 0x3fff) != 0) refuse(index, "a fragment");
+    if ((word(ip + 6) & kFragmentBits) != 0) refuse(index, "a fragment");
     if (word(ip + 2) != frame.iov_len - kIpAt) refuse(index, "IPv4 says another length than the frame has");
 }
 

@@ -30,7 +30,7 @@ struct XskGeometry {
 
 struct TxConfig {
     int ifindex = 0;
-    std::uint32_t batch = 1;                  // frames a system call, 1 to 1024
+    std::uint32_t batch = 1;                  // frames a system call, 1 to what the engine takes
     std::optional<std::uint64_t> count;       // frames to attempt
     std::optional<std::int64_t> duration_ns;  // whichever of the two ends first
     std::optional<double> rate_pps;           // none: as fast as possible

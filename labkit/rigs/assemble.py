@@ -224,21 +224,20 @@ def _super_packets(asked: Asked, report: EngineReport, counts: Counts) -> dict[s
 
 
 def _workers(measured: Measured) -> dict[str, Any]:
-    """What each CPU did, where there were several: packets a second of its own time, CPU time a packet."""
+    """What each CPU did, where there were several."""
     if len(measured.workers) < 2:
         return {}
+    return {"workers": [{"cpu": worker.cpu, **_part(worker.report)} for worker in measured.workers]}
+
+
+def _part(report: EngineReport) -> dict[str, Any]:
+    """Packets a second of a worker's own time, and its CPU time a packet: sent, or else handed over."""
+    frames = report.attempted if report.sent is None else report.sent
     return {
-        "workers": [
-            {
-                "cpu": worker.cpu,
-                "sent": worker.report.sent,
-                "pps": _pps(worker.report),
-                "cpu_ns_per_packet": worker.report.cpu_ns / worker.report.sent
-                if worker.report.sent
-                else None,
-            }
-            for worker in measured.workers
-        ]
+        "sent": report.sent,
+        **_attempted(report),
+        "pps": _pps(report),
+        "cpu_ns_per_packet": report.cpu_ns / frames if frames else None,
     }
 
 

@@ -4,6 +4,7 @@
 #include <system_error>
 #include <thread>
 
+#include "allocations.h"
 #include "bpf.h"
 #include "bpf_code.h"
 #include "harness.h"
@@ -13,19 +14,6 @@
 using labkit::EndedBy;
 
 namespace {
-
-labkit::FrameTable frames(std::size_t number, std::size_t bytes) {
-    std::vector<std::uint64_t> offsets;
-    std::vector<std::uint8_t> block;
-    for (std::size_t i = 0; i < number; ++i) {
-        std::vector<std::uint8_t> frame = udp_frame(bytes);
-        frame.back() = static_cast<std::uint8_t>(i);
-        offsets.push_back(block.size());
-        block.insert(block.end(), frame.begin(), frame.end());
-    }
-    return labkit::FrameTable(block.data(), block.size(), offsets,
-                              std::vector<std::uint32_t>(number, static_cast<std::uint32_t>(bytes)));
-}
 
 labkit::TxConfig config(std::uint32_t batch, std::optional<std::uint64_t> count) {
     labkit::TxConfig asked;
@@ -45,12 +33,28 @@ CASE(every_batch_and_table_size_hands_over_its_count) {
                 labkit::Progress progress;
                 labkit::TxConfig asked = config(batch, 1501);
                 asked.stamp = stamp;
-                const labkit::TxReport report = labkit::tx_xdp(frames(size, 60), asked, stop, progress);
+                const labkit::TxReport report = labkit::tx_xdp(udp_table(size, 60), asked, stop, progress);
                 EQUAL(report.sent, 1501U);
                 EQUAL(report.calls, (1501U + batch - 1) / batch);
                 CLAIM(report.qdisc_bypass);
             }
         }
+    }
+}
+
+CASE(live_frames_want_no_memory_for_frames) {
+    const labkit::FrameTable table = udp_table(64, 60);
+    for (const bool stamp : {false, true}) {
+        const auto wanted = [&](std::uint64_t count) {
+            labkit::StopFlag stop;
+            labkit::Progress progress;
+            labkit::TxConfig asked = config(64, count);
+            asked.stamp = stamp;
+            return allocations::of([&] { EQUAL(labkit::tx_xdp(table, asked, stop, progress).sent, count); });
+        };
+        const std::size_t few = wanted(640);
+        CLAIM(few > 0);
+        EQUAL(wanted(64'000), few);
     }
 }
 
@@ -63,7 +67,7 @@ CASE(stop_from_another_thread_ends_live_frames) {
     });
     labkit::TxConfig asked = config(4096, std::nullopt);
     asked.duration_ns = 30'000'000'000;
-    const labkit::TxReport report = labkit::tx_xdp(frames(3, 60), asked, stop, progress);
+    const labkit::TxReport report = labkit::tx_xdp(udp_table(3, 60), asked, stop, progress);
     other.join();
     CLAIM(report.ended_by == EndedBy::kStop);
     CLAIM(report.sent >= 10'000);
@@ -74,10 +78,10 @@ CASE(impossible_live_frames_leave_nothing_open) {
     labkit::Progress progress;
     labkit::TxConfig nowhere = config(1, 1);
     nowhere.ifindex = 4321;
-    THROWS(std::system_error, labkit::tx_xdp(frames(1, 60), nowhere, stop, progress));
-    THROWS(std::invalid_argument, labkit::tx_xdp(frames(1, 60), config(0, 1), stop, progress));
-    THROWS(std::invalid_argument, labkit::tx_xdp(frames(1, 60), config(16'385, 1), stop, progress));
-    THROWS(std::invalid_argument, labkit::tx_xdp(frames(1, 4000), config(1, 1), stop, progress));
+    THROWS(std::system_error, labkit::tx_xdp(udp_table(1, 60), nowhere, stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_xdp(udp_table(1, 60), config(0, 1), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_xdp(udp_table(1, 60), config(16'385, 1), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_xdp(udp_table(1, 4000), config(1, 1), stop, progress));
 }
 
 CASE(per_cpu_counters_add_up_and_take_updates) {

@@ -12,18 +12,6 @@
 
 namespace {
 
-labkit::FrameTable frames(std::size_t number) {
-    std::vector<std::uint64_t> offsets;
-    std::vector<std::uint8_t> block;
-    for (std::size_t i = 0; i < number; ++i) {
-        std::vector<std::uint8_t> frame = udp_frame(80);
-        frame.back() = static_cast<std::uint8_t>(i);
-        offsets.push_back(block.size());
-        block.insert(block.end(), frame.begin(), frame.end());
-    }
-    return labkit::FrameTable(block.data(), block.size(), offsets, std::vector<std::uint32_t>(number, 80));
-}
-
 labkit::RxConfig config() {
     labkit::RxConfig asked;
     asked.ifindex = harness::argument();
@@ -48,7 +36,7 @@ void send(const labkit::FrameTable& table, std::uint64_t count) {
 
 template <class Source>
 void receive_everything() {
-    const labkit::FrameTable table = frames(5);
+    const labkit::FrameTable table = udp_table(5, 80);
     const labkit::Progress sender;
     labkit::Receiver<Source> receiver(table, config(), sender);
     labkit::StopFlag stop;
@@ -66,7 +54,7 @@ void receive_everything() {
 
 template <class Source>
 void stop_without_a_frame() {
-    const labkit::FrameTable table = frames(1);
+    const labkit::FrameTable table = udp_table(1, 80);
     const labkit::Progress sender;
     labkit::Receiver<Source> receiver(table, config(), sender);
     labkit::StopFlag stop;
@@ -84,7 +72,7 @@ CASE(a_ring_stops_without_a_frame) { stop_without_a_frame<labkit::RxRing>(); }
 CASE(a_socket_stops_without_a_frame) { stop_without_a_frame<labkit::RxSocket>(); }
 
 CASE(a_ring_that_nobody_reads_drops_and_says_so) {
-    const labkit::FrameTable table = frames(3);
+    const labkit::FrameTable table = udp_table(3, 80);
     const labkit::Progress sender;
     labkit::RxConfig tiny = config();
     tiny.block_bytes = 4096;
@@ -100,7 +88,7 @@ CASE(a_ring_that_nobody_reads_drops_and_says_so) {
 }
 
 CASE(sockets_of_a_group_share_what_arrives) {
-    const labkit::FrameTable table = frames(4);
+    const labkit::FrameTable table = udp_table(4, 80);
     const labkit::Progress sender;
     labkit::Receiver<labkit::RxRing> one(table, config(), sender), other(table, config(), sender);
     const std::uint32_t group = one.share(std::nullopt);
@@ -115,13 +103,13 @@ CASE(sockets_of_a_group_share_what_arrives) {
 CASE(a_ring_of_no_whole_pages_is_refused) {
     labkit::RxConfig odd = config();
     odd.block_bytes = 5000;
-    const labkit::FrameTable table = frames(1);
+    const labkit::FrameTable table = udp_table(1, 80);
     const labkit::Progress sender;
     THROWS(std::system_error, (labkit::Receiver<labkit::RxRing>(table, odd, sender)));
 }
 
 CASE(a_closed_sink_receives_no_more) {
-    const labkit::FrameTable table = frames(1);
+    const labkit::FrameTable table = udp_table(1, 80);
     const labkit::Progress sender;
     labkit::Receiver<labkit::RxRing> receiver(table, config(), sender);
     receiver.close();

@@ -1,11 +1,9 @@
 // The real loops on an interface of a private network; its number is the program's argument.
-#include <chrono>
-#include <filesystem>
-#include <iterator>
 #include <system_error>
 #include <thread>
 
 #include "harness.h"
+#include "threads.h"
 #include "tx.h"
 #include "udp_frames.h"
 
@@ -36,19 +34,6 @@ labkit::TxConfig config(std::uint32_t batch, std::optional<std::uint64_t> count)
     return asked;
 }
 
-labkit::FrameTable udp_frames(std::size_t number, std::size_t bytes) {
-    std::vector<std::uint64_t> offsets;
-    std::vector<std::uint8_t> block;
-    for (std::size_t i = 0; i < number; ++i) {
-        std::vector<std::uint8_t> frame = udp_frame(bytes);
-        frame.back() = static_cast<std::uint8_t>(i);
-        offsets.push_back(block.size());
-        block.insert(block.end(), frame.begin(), frame.end());
-    }
-    return labkit::FrameTable(block.data(), block.size(), offsets,
-                              std::vector<std::uint32_t>(number, static_cast<std::uint32_t>(bytes)));
-}
-
 labkit::TxConfig ring_config(std::uint32_t batch, std::optional<std::uint64_t> count, std::uint32_t slots) {
     labkit::TxConfig asked = config(batch, count);
     asked.ring = {slots, 512, 4096};
@@ -59,19 +44,6 @@ labkit::TxConfig xsk_config(std::uint32_t batch, std::optional<std::uint64_t> co
     labkit::TxConfig asked = config(batch, count);
     asked.xsk = {1024, slots, 512, 2048, (slots * 512 + 4095) / 4096 * 4096};
     return asked;
-}
-
-std::size_t entries(const char* folder) {
-    const std::filesystem::directory_iterator all(folder);
-    return static_cast<std::size_t>(std::distance(begin(all), end(all)));
-}
-
-// This thread, and those that have not ended after 20 s.
-std::size_t threads_that_stay() {
-    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (entries("/proc/self/task") > 1 && std::chrono::steady_clock::now() < give_up)
-        std::this_thread::yield();
-    return entries("/proc/self/task");
 }
 
 }  // namespace
@@ -140,7 +112,7 @@ CASE(super_packets_of_any_size_carry_the_count) {
             labkit::StopFlag stop;
             labkit::Progress progress;
             const labkit::TxReport report =
-                labkit::tx_gso(udp_frames(size, 60 + size), config(batch, 1501), stop, progress);
+                labkit::tx_gso(udp_table(size, 60 + size), config(batch, 1501), stop, progress);
             EQUAL(report.sent, 1501U);
             EQUAL(report.super_packets.value(), (1501U + batch - 1) / batch);
         }
@@ -168,7 +140,7 @@ CASE(stamped_tables_of_any_size_send_their_count) {
             labkit::Progress progress;
             labkit::TxConfig asked = ring_config(batch, 1501, 1024);
             asked.stamp = true;
-            const labkit::FrameTable table = udp_frames(size, 60);
+            const labkit::FrameTable table = udp_table(size, 60);
             EQUAL(labkit::tx_sendmmsg(table, asked, stop, progress).sent, 1501U);
             EQUAL(labkit::tx_ring(table, asked, stop, progress).sent, 1501U);
             EQUAL(labkit::tx_gso(table, asked, stop, progress).sent, 1501U);
@@ -176,8 +148,8 @@ CASE(stamped_tables_of_any_size_send_their_count) {
             EQUAL(labkit::tx_xsk(table, asked, stop, progress).sent, 1501U);
             asked.batch = 1;
             EQUAL(labkit::tx_send(table, asked, stop, progress).sent, 1501U);
-            THROWS(std::invalid_argument, labkit::tx_send(udp_frames(1, 57), asked, stop, progress));
-            THROWS(std::invalid_argument, labkit::tx_xsk(udp_frames(1, 57), asked, stop, progress));
+            THROWS(std::invalid_argument, labkit::tx_send(udp_table(1, 57), asked, stop, progress));
+            THROWS(std::invalid_argument, labkit::tx_xsk(udp_table(1, 57), asked, stop, progress));
         }
     }
 }
@@ -223,13 +195,13 @@ CASE(impossible_requests_leave_nothing_open) {
     THROWS(std::invalid_argument, labkit::tx_ring(frames(1), config(1, 1), stop, progress));
     THROWS(std::invalid_argument, labkit::tx_ring(frames(1), ring_config(65, 1, 64), stop, progress));
     THROWS(std::invalid_argument, labkit::tx_ring(frames(1), ring_config(1, 1, 65), stop, progress));
-    THROWS(std::invalid_argument, labkit::tx_ring(udp_frames(1, 600), ring_config(1, 1, 64), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_ring(udp_table(1, 600), ring_config(1, 1, 64), stop, progress));
     THROWS(std::invalid_argument, labkit::tx_gso(frames(1), config(2, 1), stop, progress));
-    THROWS(std::invalid_argument, labkit::tx_gso(udp_frames(1, 60), config(129, 1), stop, progress));
-    THROWS(std::invalid_argument, labkit::tx_gso(udp_frames(1, 1514), config(45, 1), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_gso(udp_table(1, 60), config(129, 1), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_gso(udp_table(1, 1514), config(45, 1), stop, progress));
     THROWS(std::invalid_argument, labkit::tx_xsk(frames(1), config(1, 1), stop, progress));
     THROWS(std::invalid_argument, labkit::tx_xsk(frames(1), xsk_config(1025, 1, 64), stop, progress));
-    THROWS(std::invalid_argument, labkit::tx_xsk(udp_frames(1, 600), xsk_config(1, 1, 64), stop, progress));
+    THROWS(std::invalid_argument, labkit::tx_xsk(udp_table(1, 600), xsk_config(1, 1, 64), stop, progress));
     labkit::TxConfig no_queue = xsk_config(1, 1, 64);
     no_queue.queue = 4321;
     THROWS(std::system_error, labkit::tx_xsk(frames(1), no_queue, stop, progress));

@@ -98,16 +98,6 @@ def wait_for_link(ip: IPRoute, ifindex: int, *, ready: bool) -> None:
     raise TimeoutError(f"interface {ifindex} is not as awaited after {LIMIT_S} s: {link}")
 
 
-def take_peer_down(veth: Veth) -> None:
-    """Take the receiving end down and wait until the sending end has acted on it, milliseconds later."""
-    veth.ip.link("set", index=veth.peer_ifindex, state="down")
-    deadline_s = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline_s:
-        if veth.ip.get_links(veth.ifindex)[0].get("operstate") != "UP":
-            return
-    raise TimeoutError(f"interface {veth.ifindex} is still up after {LIMIT_S} s")
-
-
 def loopback_up() -> int:
     """Bring `lo` of this network up; returns its interface number."""
     with IPRoute() as ip:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from labkit.errors import CapabilityMissingError, WorkloadError
+from labkit.experiment.latency import latency_at_load
 from labkit.experiment.trial import run_trial
 from labkit.records import Sample, Trial, Workload
 from labkit.rigs.device import DeviceRig
@@ -54,6 +55,12 @@ def assert_accounted(trial: Trial) -> None:
     assert trial.peer_dropped is not None
     assert trial.device_sent == trial.peer_received + trial.peer_dropped
     assert (told(trial)["foreign"], told(trial)["drained"]) in {(0, True), (None, True)}
+
+
+def once(rig: VethRig, workload: Workload, *, settings: None, duration_s: float) -> Trial:
+    """A run that is not repeated where something disturbed it."""
+    assert settings is None
+    return rig.run(workload, duration_s=duration_s)
 
 
 @both
@@ -136,6 +143,18 @@ def test_latency_rises_from_quantile_to_quantile(rig: VethRig) -> None:
     assert list(latency) == ["p50", "p90", "p99", "p99.9", "p99.99", "max"]
     assert list(latency.values()) == sorted(latency.values())
     assert latency["p50"] > 0
+
+
+@both
+def test_latency_is_measured_at_parts_of_the_rate_that_was_found(rig: VethRig, sink: str) -> None:
+    found = latency_at_load(rig, Workload(FLOW, "sendmmsg", sink=sink), duration_s=0.1, measure=once)
+    assert [point.trial.rate_pps for point in found.points] == [
+        pytest.approx(share * found.found_pps) for share in (0.1, 0.5, 0.9)
+    ]
+    for point in found.points:
+        assert_accounted(point.trial)
+        assert point.latency_ns == told(point.trial)["latency_ns"]
+        assert point.latency_ns is not None
 
 
 def test_several_senders_are_received_together(rig: VethRig) -> None:

@@ -53,6 +53,8 @@ def test_speed_is_that_of_the_device(rig: VethRig) -> None:
     assert trial.pps == pytest.approx(trial.device_sent * 1e9 / trial.elapsed_ns)
     assert trial.environment["handed_over"] == trial.device_sent + (trial.device_dropped or 0)
     assert trial.reconciled is True
+    assert trial.samples
+    assert {sample.engine_sent for sample in trial.samples} == {None}
 
 
 def test_several_cpus_share_the_count(rig: VethRig) -> None:
@@ -61,6 +63,9 @@ def test_several_cpus_share_the_count(rig: VethRig) -> None:
     with rig.applied({"gro": True}):
         trial = run_trial(rig, msgspec.structs.replace(WORKLOAD, cpus=2), count=10_001, warmup_s=0)
     assert trial.environment["handed_over"] == 10_001
+    workers = trial.environment["workers"]
+    assert [(worker["sent"], worker["handed_over"]) for worker in workers] == [(None, 5001), (None, 5000)]
+    assert all(worker["pps"] is None and worker["cpu_ns_per_packet"] > 0 for worker in workers)
     assert trial.device_sent is not None
     assert trial.device_sent + (trial.device_dropped or 0) == 10_001
     assert trial.reconciled is True

@@ -12,9 +12,16 @@ from hypothesis import strategies as st
 
 from labkit import _native
 from labkit.engines.reference_arrivals import WINDOW, Arrivals
+from labkit.engines.reference_stamp import payload_at
 from labkit.traffic.table import FrameTable
 from tests.stamped_frames import stamped
 
+TAGS = [
+    b"",
+    b"\x81\x00\x00\x05",
+    b"\x88\xa8\x00\x05\x81\x00\x00\x07",
+    b"\x91\x00\x00\x05\x81\x00\x00\x07",
+]
 COUNTS = ("received", "foreign", "corrupted", "distinct", "duplicates", "reordered", "beyond_window")
 
 
@@ -61,7 +68,7 @@ kinds = st.builds(
     size=st.integers(1, 7),
     payload_bytes=st.integers(16, 40),
     ipv6=st.booleans(),
-    tags=st.sampled_from([b"", b"\x81\x00\x00\x05", b"\x88\xa8\x00\x05\x81\x00\x00\x07"]),
+    tags=st.sampled_from(TAGS),
     checksum=st.booleans(),
 )
 places = st.one_of(
@@ -172,6 +179,15 @@ def test_checksums_that_were_wrong_in_the_table_are_not_held_against_frames() ->
     frames = [harmed(stamped(0, checksum=True), (40, 1))]
     told = both(FrameTable.of(frames), frames, content=True, numbered=True)
     assert (told["corrupted"], told["distinct"]) == (0, 1)
+
+
+@pytest.mark.parametrize("tags", TAGS)
+def test_numbers_are_found_behind_every_tag_that_frames_are_stamped_behind(tags: bytes) -> None:
+    kind = Kind(3, 20, ipv6=False, tags=tags, checksum=True)
+    stream = [kind.frame(number, number) for number in range(3)]
+    told = both(kind.table(), stream, content=True, numbered=True)
+    assert (told["distinct"], told["corrupted"]) == (3, 0)
+    assert payload_at(stream[0], 0) == 42 + len(tags)
 
 
 def test_frames_that_hold_no_number_cannot_be_numbered() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import subprocess
@@ -160,6 +161,7 @@ class FakeRooms:
 @pytest.fixture
 def below(monkeypatch: pytest.MonkeyPatch) -> FakeRooms:
     fake = FakeRooms()
+    importlib.import_module("labkit.traffic.mixes")  # it keeps the udp_flow that it finds
     for target, name in STANDS_FOR.items():
         monkeypatch.setattr(target, getattr(fake, name))
     return fake

@@ -15,7 +15,7 @@ from labkit.agent.sinks import cpus_of
 from labkit.engines.base import EngineConfig, EngineReport
 from labkit.errors import CapabilityMissingError, WorkloadError
 from labkit.records import Workload
-from labkit.rigs.arrived import latency_of, lost, quantile, sink_told
+from labkit.rigs.arrived import latency_of, lost, sink_told
 from labkit.rigs.catalog import DEVICE, VETH, check_workload
 from labkit.rigs.sink_checks import check_block
 from labkit.traffic.flows import udp_flow
@@ -120,13 +120,17 @@ def test_lost_is_what_was_sent_and_never_came_whole() -> None:
     assert lost(ARRIVED, msgspec.structs.replace(REPORT, sent=None, attempted=None)) is None
 
 
-def test_quantiles_lie_in_the_bucket_that_their_share_reaches() -> None:
+def test_quantiles_are_the_middles_of_the_buckets_that_their_shares_reach() -> None:
     told, note = latency_of(ARRIVED, REPORT)
     assert note is None
-    assert told == {"p50": 1000, "p90": 2000, "p99": 9000, "p99.9": 50000, "p99.99": 50000, "max": 51234}
-    assert quantile([(5, 1)], 0.5) == 5
-    with pytest.raises(ValueError, match="no bucket"):
-        quantile([], 0.5)
+    assert told == {"p50": 1015, "p90": 2031, "p99": 9252, "p99.9": 51013, "p99.99": 51013, "max": 51234}
+
+
+def test_no_quantile_is_above_the_maximum() -> None:
+    alone = msgspec.structs.replace(ARRIVED, latency_ns=[(50000, 1)], latency_most_ns=50100)
+    told, _ = latency_of(alone, REPORT)
+    assert told is not None
+    assert set(told.values()) == {50100}
 
 
 @pytest.mark.parametrize(
