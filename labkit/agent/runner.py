@@ -51,6 +51,8 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
         )
     allowed = os.sched_getaffinity(0)
     configs = shares(request, host.ifindex(request.sink), allowed)
+    for config in configs:
+        choose(request.engine).check(frames, config)
     cpus = [config.cpu for config in configs if config.cpu is not None]
     longest_s = (request.config.duration_ns or NS_PER_S) / NS_PER_S
     with sampling(cpus, longest_s, wanted=request.profile) as sampler:

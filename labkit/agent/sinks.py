@@ -17,13 +17,12 @@ import msgspec
 from labkit import _native
 from labkit.agent.protocol import Run
 from labkit.agent.sink_check import Check, check_of
-from labkit.agent.sink_records import Arrived, SinkConfig
+from labkit.agent.sink_records import BLOCK_BYTES, Arrived, SinkConfig
 from labkit.engines.base import explained
 from labkit.errors import WorkloadError
 from labkit.records import Frames
 
 RING_BYTES: Final = 16 << 20
-BLOCK_BYTES: Final = 256 << 10
 FEWEST_BLOCKS: Final = 2
 RETIRE_MS: Final = 10
 SOCKET_BATCH: Final = 64
@@ -93,6 +92,7 @@ def receiving(
     LabError
         Any other reason why a socket could not be opened.
     """
+    request.sink_config.check()
     if request.sink == "xdp_drop":
         with _dropping(place) as sink:
             yield sink

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -16,6 +17,7 @@ import msgspec
 
 from labkit._native import StopFlag
 from labkit.engines.base import EndedBy, EngineConfig
+from labkit.engines.peer_child import FOLDER
 from labkit.errors import LabError
 from labkit.linux.processes import Times, members_of_group, times_of
 from labkit.units import NS_PER_S
@@ -77,7 +79,7 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=words,
-                env={"PATH": PROGRAMS, "HOME": str(folder), "LC_ALL": "C"},
+                env={"PATH": PROGRAMS, "HOME": str(folder), FOLDER: str(folder), "LC_ALL": "C"},
                 cwd="/",
                 start_new_session=True,
             )
@@ -90,10 +92,11 @@ class Child:
         self.close()
 
     def close(self) -> None:
-        """End it and all that it forked."""
+        """End it and all that it forked, also where its keeper was killed."""
         self.ask_to_end()
-        if not self.ended_within(KILL_AFTER_S):
-            os.killpg(self._keeper.pid, signal.SIGKILL)
+        if not self.ended_within(KILL_AFTER_S) or self.members():
+            with contextlib.suppress(ProcessLookupError):  # they were just ending
+                os.killpg(self._keeper.pid, signal.SIGKILL)
         self._keeper.wait()
         os.close(self._pidfd)
 

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from labkit import _native
 from labkit.engines import peer_commands as commands
 from labkit.engines.base import MAX_BATCH, EngineConfig, EngineReport, check
+from labkit.engines.peer_child import FOLDER_PREFIX
 from labkit.engines.peer_process import PROGRAMS, Child, Course, follow
 from labkit.engines.super_packets import MAX_SEGMENTS, check_gso
 from labkit.errors import CapabilityMissingError, WorkloadError
@@ -231,7 +232,7 @@ def bare_program(name: str) -> str:
 @contextmanager
 def _private_folder() -> Iterator[Path]:
     """A folder that only this user sees, and that goes at the end."""
-    with tempfile.TemporaryDirectory(prefix="labkit-peer-") as folder:
+    with tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX) as folder:
         yield Path(folder)
 
 

@@ -2,6 +2,7 @@
  * [FRAME], the frame in hexadecimal digits; without it they send a frame of their own. */
 #pragma once
 #define _GNU_SOURCE
+#include <errno.h>
 #include <linux/if_packet.h>
 #include <sched.h>
 #include <stdint.h>
@@ -38,6 +39,9 @@ static void fail(const char* what) {
     perror(what);
     exit(1);
 }
+
+/* Whether a call that failed may be made again: the device or the buffer was full. */
+__attribute__((unused)) static int was_full(void) { return errno == ENOBUFS || errno == EAGAIN; }
 
 static void refuse(const char* what) {
     fprintf(stderr, "%s\n", what);

@@ -1,16 +1,34 @@
 #include "frame_rows.h"
 
+#include <linux/if_ether.h>
+
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 
+#include "wire_words.h"
+
 namespace labkit {
 namespace {
 
+constexpr std::size_t kTagBytes = 4;
+
 const std::uint8_t* bytes_of(const iovec& frame) { return static_cast<const std::uint8_t*>(frame.iov_base); }
 
-std::vector<bool> differing(const FrameTable& table) {
+// How many bytes of a frame whoever takes its VLAN tags off moves or overwrites, in the very page that comes
+// back for a later frame (net/core/skbuff.c, skb_reorder_vlan_header): those before the type behind the tags.
+std::size_t untagging_moves(const iovec& frame) {
+    std::size_t end = 2 * ETH_ALEN;
+    while (end + kTagBytes <= frame.iov_len) {
+        const std::uint16_t type = word(bytes_of(frame) + end);
+        if (type != ETH_P_8021Q && type != ETH_P_8021AD) break;
+        end += kTagBytes;
+    }
+    return end > 2 * ETH_ALEN ? end : 0;
+}
+
+std::vector<bool> rewritten(const FrameTable& table) {
     const iovec first = table.frame(0);
     std::vector<bool> differ(first.iov_len);
     for (std::size_t i = 1; i < table.size(); ++i) {
@@ -25,6 +43,8 @@ std::vector<bool> differing(const FrameTable& table) {
         for (std::size_t at = 0; at < first.iov_len; ++at)
             if (bytes_of(frame)[at] != bytes_of(first)[at]) differ[at] = true;
     }
+    for (std::size_t i = 0; i < table.size(); ++i)
+        std::fill_n(differ.begin(), untagging_moves(table.frame(i)), true);
     return differ;
 }
 
@@ -45,7 +65,7 @@ std::uint32_t width(const std::vector<bool>& differ, std::size_t at) {
 FrameRows::FrameRows(const FrameTable& table, const std::vector<std::uint32_t>& column,
                      std::size_t most_bytes)
     : frame_bytes_(static_cast<std::uint32_t>(table.frame(0).iov_len)) {
-    std::uint32_t end = find_spans(differing(table));
+    std::uint32_t end = find_spans(rewritten(table));
     column_at_ = (end + 3) / 4 * 4;
     if (!column.empty()) end = column_at_ + static_cast<std::uint32_t>(sizeof(std::uint32_t));
     stride_ = (end + 7) / 8 * 8;

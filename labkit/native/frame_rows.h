@@ -1,4 +1,5 @@
-// In which bytes the frames of a table differ, and those bytes of each frame as a row of its own.
+// Which bytes of a recycled page a live frame has to write, and those bytes of each frame of a table as a
+// row.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +29,8 @@ class FrameRows {
                        std::size_t most_bytes = kMostRowBytes);
 
     std::uint32_t frame_bytes() const { return frame_bytes_; }
-    // Together they cover every byte in which two frames differ, widest first; none where all are alike.
+    // Together they cover every byte in which two frames differ, and in tagged ones those that a receiver
+    // moves when it takes the tags off; widest first, none where frames are alike and have no tag.
     const std::vector<Span>& spans() const { return spans_; }
     // Where the column's number lies in a row.
     std::uint32_t column_at() const { return column_at_; }

@@ -41,10 +41,13 @@ class LengthLimit {
   public:
     explicit LengthLimit(const PacketSocket& socket) : socket_(socket), bytes_(socket.longest_frame()) {}
 
+    // To be called when the kernel refused a length: the MTU may have been lowered.
+    void look_again() { bytes_ = socket_.longest_frame(); }
+
     // Whether a frame of `bytes` is at most `more` longer than the MTU allows; a raised MTU is noticed.
     bool takes(std::size_t bytes, std::size_t more) {
         if (bytes <= bytes_ + more) return true;
-        bytes_ = socket_.longest_frame();
+        look_again();
         return bytes_ == 0 || bytes <= bytes_ + more;  // a device that is gone: let the call say so
     }
 

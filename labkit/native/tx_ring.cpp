@@ -61,7 +61,11 @@ class PacketKernel {
     explicit PacketKernel(const PacketSocket& socket) : fd_(socket.fd()), limit_(socket) {}
 
     // Without MSG_DONTWAIT the call sleeps until every frame has left.
-    int kick() const { return send(fd_, nullptr, 0, MSG_DONTWAIT) < 0 ? errno : 0; }
+    int kick() {
+        const int error = send(fd_, nullptr, 0, MSG_DONTWAIT) < 0 ? errno : 0;
+        if (error == EMSGSIZE) limit_.look_again();
+        return error;
+    }
     // The kernel writes a line to its log for each frame beyond this; the answer is the same (EMSGSIZE).
     bool takes(std::size_t bytes) { return limit_.takes(bytes, kVlanTagBytes); }
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from labkit.agent.protocol import Run
-from labkit.agent.sink_records import SinkConfig
 from labkit.engines.base import EngineConfig
 from labkit.engines.choose import choose
 from labkit.records import Frames, Workload
 from labkit.rigs.assemble import SAMPLE_EVERY_NS
 from labkit.rigs.peer_counter import PeerRule
+from labkit.rigs.sink_checks import sink_config
 
 ANY_IFINDEX: Final = 1
 """Stands in a request until the agent, who owns the namespace, puts the sink's own number there."""
@@ -50,11 +50,6 @@ def run_request(
         workers=1 if workload.cpus is None else workload.cpus,
         sample_every_ns=SAMPLE_EVERY_NS if sample_every_ns is None else sample_every_ns,
         peer_counters=list(rule.counters),
-        sink_config=SinkConfig(
-            cpu=workload.sink_cpu,
-            sockets=workload.sink_sockets,
-            block_bytes=workload.sink_block_bytes,
-            retire_ms=workload.sink_retire_ms,
-        ),
+        sink_config=sink_config(workload),
         profile=profile,
     )

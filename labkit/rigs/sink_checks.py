@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import mmap
 from typing import Final
 
+from labkit.agent.sink_records import SinkConfig
 from labkit.errors import CapabilityMissingError, WorkloadError, listed
 from labkit.factors import RECEIVING_SINKS, SINK_FACTORS
 from labkit.records import Frames, RigInfo, Workload
@@ -18,13 +18,6 @@ WHY_NOT: Final = {
     "socket": "it is read as frames come; take sink 'rx_ring'",
     "xdp_drop": "its program runs where the device receives; take sink 'rx_ring' or 'socket'",
 }
-LIMITS: Final = {
-    "sink_cpu": (0, 2**31 - 1),
-    "sink_sockets": (1, 64),
-    "sink_block_bytes": (mmap.PAGESIZE, 8 << 20),
-    "sink_retire_ms": (1, 1000),
-}
-"""Of retire times: a run waits at its end until the last block is handed over."""
 BESIDE_A_FRAME: Final = 256
 """Bytes of a block that hold headers instead of a frame, generously (packet_mmap.rst, tpacket3_hdr)."""
 
@@ -49,13 +42,17 @@ def check_sink_factors(info: RigInfo, workload: Workload) -> None:
         sink = workload.sink or ""
         if name not in FACTORS_OF_SINK[sink]:
             raise CapabilityMissingError(f"rig '{info.name}': sink '{sink}' has no {name}: {WHY_NOT[sink]}")
-        value, (low, high) = getattr(workload, name), LIMITS[name]
-        if not low <= value <= high:
-            raise WorkloadError(f"{name} {value} is outside {low}..{high}")
-    if workload.sink_block_bytes is not None and workload.sink_block_bytes % mmap.PAGESIZE:
-        raise WorkloadError(
-            f"sink_block_bytes {workload.sink_block_bytes}: blocks are whole pages of {mmap.PAGESIZE} bytes"
-        )
+    sink_config(workload).check("sink_")
+
+
+def sink_config(workload: Workload) -> SinkConfig:
+    """What the workload asks of a receiving sink."""
+    return SinkConfig(
+        cpu=workload.sink_cpu,
+        sockets=workload.sink_sockets,
+        block_bytes=workload.sink_block_bytes,
+        retire_ms=workload.sink_retire_ms,
+    )
 
 
 def check_block(workload: Workload, frames: Frames) -> None:

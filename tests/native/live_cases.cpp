@@ -1,4 +1,6 @@
 // The program of live frames, run on recycled pages: what leaves is the table, frame by frame.
+#include <linux/if_ether.h>
+
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -46,6 +48,11 @@ class Sender {
         EQUAL(machine.run(program_, page), std::uint64_t{XDP_REDIRECT});
         EQUAL(machine.redirected_to, std::uint64_t{kIfindex});
         return page;
+    }
+    // As the kernel takes tags off: the addresses move to where the tag was.
+    void untag_pages(std::size_t tags) {
+        for (Bytes& page : pages_)
+            for (std::size_t at = 4; at <= 4 * tags; at += 4) std::memmove(&page[at], &page[at - 4], 12);
     }
     std::uint64_t made() const {
         labkit::LiveState state;
@@ -144,6 +151,23 @@ CASE(frames_of_a_few_bytes_stay_within_themselves) {
         std::vector<Bytes> frames(3, Bytes(length));
         for (std::size_t i = 0; i < frames.size(); ++i) std::fill(frames[i].begin(), frames[i].end(), i);
         every_frame_leaves(frames);
+    }
+}
+
+CASE(tags_that_a_receiver_took_off_a_page_are_there_again) {
+    for (std::size_t tags = 1; tags <= 3; ++tags) {
+        std::vector<Bytes> frames(3, Bytes(60));
+        for (Bytes& frame : frames) {
+            std::iota(frame.begin(), frame.end(), std::uint8_t{1});
+            for (std::size_t i = 0; i < tags; ++i)
+                labkit::set_word(&frame[12 + 4 * i], i % 2 != 0 ? ETH_P_8021Q : ETH_P_8021AD);
+            frame[59] = static_cast<std::uint8_t>(&frame - frames.data());
+        }
+        Sender sender(frames, labkit::FrameRows(table_of(frames)), {}, std::nullopt);
+        for (std::size_t i = 0; i < 30; ++i) {
+            CLAIM(sender.next() == frames[i % frames.size()]);
+            sender.untag_pages(tags);
+        }
     }
 }
 

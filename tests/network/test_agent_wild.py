@@ -35,6 +35,7 @@ from labkit.agent.protocol import (
     Stop,
     Welcome,
 )
+from labkit.agent.sink_records import SinkConfig
 from labkit.engines.base import EngineConfig
 from labkit.factors import SETTING_NAMES
 from labkit.traffic.flows import udp_flow
@@ -44,8 +45,8 @@ pytestmark = pytest.mark.network
 WITHIN_S = 20.0
 FRAMES = udp_flow(frame_bytes=60, flows=4).table()
 NUMBERS = [None, 0, 1, 2, 3, -1, 60, 64, 65, 68, 1000, 1024, 1500, 65536, 2**31, 2**32, 2**63 - 1, -(2**63)]
-ENGINES = ["send", "sendmmsg", "tx_ring", "gso", "pktgen", "", "warp"]
-SINKS = ["stack", "stack", "ifb", "wire", "port", "", "nosuch"]
+ENGINES = ["send", "sendmmsg", "tx_ring", "gso", "af_xdp", "xdp_live", "trafgen", "pktgen", "", "warp"]
+SINKS = ["stack", "stack", "ifb", "rx_ring", "rx_ring", "socket", "xdp_drop", "wire", "port", "", "nosuch"]
 WORDS = ["pfifo", "tbf", "noqueue", "fq", "napi", "backlog", "napi-threaded", "mixed", "", "0-3", "on;off"]
 RUN = Run(
     engine="send",
@@ -118,6 +119,8 @@ def wild_run(rng: random.Random) -> Run:
         cpu=rng.choice([None, None, 0, -1, 4095, 2**40]),
         qdisc_bypass=rng.random() < 0.5,
         ring_frames=rng.choice([None, None, 64, 256, 3, 0, -1, 2**40]),
+        stamp=rng.random() < 0.5,
+        realtime_priority=rng.choice([None, None, 1, 0, 100, -1, 2**40]),
     )
     return Run(
         engine=rng.choice(ENGINES),
@@ -126,6 +129,13 @@ def wild_run(rng: random.Random) -> Run:
         workers=rng.choice([1, 1, 1, 2, 0, -1, 2**40]),
         sample_every_ns=rng.choice([125_000_000, 0, -1]),
         peer_counters=rng.choice([[], ["rx_otherhost_dropped"], ["nosuch"]]),
+        sink_config=SinkConfig(
+            cpu=rng.choice([None, None, 0, -1, 4095, 2**40]),
+            sockets=rng.choice([None, None, 1, 2, 0, -1, 2**40]),
+            block_bytes=rng.choice([None, None, 4096, 4097, 0, -1, 2**31, 2**40]),
+            blocks=rng.choice([None, None, 2, 0, -1, 2**31, 2**40]),
+            retire_ms=rng.choice([None, None, 1, 0, -1, 2**40]),
+        ),
     )
 
 
@@ -178,6 +188,43 @@ def test_request_within_a_run_is_told_to_wait_and_the_run_goes_on(channel: Chann
     assert isinstance(measured, Measured)
     assert (measured.number, measured.report.ended_by) == (1, "stop")
     assert isinstance(ask(channel, Apply(settings={"mtu": 1400}, number=4)), Applied)
+
+
+@pytest.mark.parametrize("sink", ["rx_ring", "socket"])
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"sockets": -1}, "sockets -1 is outside 1..64"),
+        ({"sockets": 0}, "sockets 0 is outside"),
+        ({"cpu": 2**40}, "cpu 1099511627776 is outside"),
+        ({"retire_ms": 0}, "retire_ms 0 is outside"),
+        ({"blocks": -1}, "blocks -1 is outside"),
+        ({"block_bytes": 4097}, "blocks are whole pages"),
+    ],
+    ids=str,
+)
+def test_impossible_sink_is_refused_in_words_and_receives_nothing(
+    channel: Channel, sink: str, asked: dict[str, int], words: str
+) -> None:
+    run = msgspec.structs.replace(RUN, sink=sink, sink_config=SinkConfig(**asked))
+    refused = ask(channel, run)
+    assert isinstance(refused, Failed)
+    assert (refused.kind, words in refused.message) == ("WorkloadError", True), refused
+
+
+def test_rings_beyond_a_gigabyte_are_refused(channel: Channel) -> None:
+    config = SinkConfig(sockets=64, blocks=64, block_bytes=8 << 20)
+    refused = ask(channel, msgspec.structs.replace(RUN, sink="rx_ring", sink_config=config))
+    assert isinstance(refused, Failed)
+    assert "ask for no more than 1 GiB" in refused.message
+
+
+@pytest.mark.parametrize("rate_pps", [0.0, -1.0, float("nan"), float("inf")])
+def test_impossible_rate_is_refused_before_a_sink_is_opened(channel: Channel, rate_pps: float) -> None:
+    config = msgspec.structs.replace(RUN.config, rate_pps=rate_pps, stamp=True)
+    refused = ask(channel, msgspec.structs.replace(RUN, sink="rx_ring", config=config))
+    assert isinstance(refused, Failed)
+    assert (refused.kind, "rate" in refused.message) == ("WorkloadError", True), refused
 
 
 @pytest.mark.parametrize(

@@ -180,6 +180,15 @@ def test_bare_loop_sends_the_frame_of_the_flow(rig: VethRig, name: str) -> None:
         assert {tap.recv(2048) for _ in range(10)} == {ONE.table().frame(0)}
 
 
+@pytest.mark.parametrize("name", ["bare_sendmmsg", "bare_gso"])
+def test_bare_loop_goes_on_when_the_device_is_full(name: str) -> None:
+    with VethRig(peer="napi-threaded", qdisc="pfifo", qdisc_limit=10) as full:
+        trial = full.run(Workload(ONE, name), duration_s=0.3)
+    assert trial.environment["ended_by"] == "duration"
+    assert trial.device_sent
+    assert trial.qdisc_dropped
+
+
 def received(ip: IPRoute) -> tuple[int, int]:
     """Packets and bytes that the receiving end's device counted."""
     counts = ip.get_links(ip.link_lookup(ifname="veth1")[0])[0].get("stats64")
@@ -229,8 +238,24 @@ def test_killed_agent_takes_its_peer_along(name: str, scratch: Path) -> None:
         opened.run(Workload(ONE, name), duration_s=60, on_sample=kill)
     (members,) = kept
     wait_until(lambda: not any(group_of(pid) for pid in members), f"{name} outlives its agent")
-    for folder in scratch.iterdir():
-        shutil.rmtree(folder)  # a killed agent cannot
+    wait_until(lambda: not any(scratch.iterdir()), "the program's folder outlives its agent")
+
+
+@pytest.mark.parametrize("name", ["trafgen", "iperf3", "bare_sendmmsg"])
+def test_program_whose_keeper_is_killed_ends_with_the_run(rig: VethRig, name: str) -> None:
+    installed(name)
+    kept: set[int] = set()
+
+    def kill(_: Sample) -> None:
+        for keeper in keepers():
+            kept.update(group(keeper))
+            os.kill(keeper, signal.SIGKILL)
+
+    with pytest.raises(LabError, match="ended by itself"):
+        rig.run(Workload(ONE, name), duration_s=60, on_sample=kill)
+    assert len(kept) > 1
+    wait_until(lambda: not any(group_of(pid) for pid in kept), f"{name} outlives its keeper")
+    assert rig.run(Workload(ONE, "sendmmsg"), count=5).device_sent == 5
 
 
 def kept(*command: str) -> subprocess.Popen[bytes]:

@@ -99,9 +99,29 @@ def blink_peer(rig: VethRig) -> None:
             ip.link("set", ifname="veth1", state=state)
 
 
+def lower_mtu(rig: VethRig) -> None:
+    """Let the sending end carry 100 bytes a packet."""
+    descriptor = os.open(f"/proc/{agent_pid(rig)}/ns/net", os.O_RDONLY)
+    try:
+        with namespaces.inside(descriptor), IPRoute() as ip:
+            ip.link("set", ifname="veth0", mtu=100)
+    finally:
+        os.close(descriptor)
+
+
 def _other_network(entry: Path, own: str) -> bool:
     name = os.readlink(entry)
     return name.startswith("net:") and name != own
+
+
+@pytest.mark.user
+@pytest.mark.skipif(os.geteuid() != 0, reason="entering the agent's namespaces from outside needs root")
+def test_mtu_lowered_during_a_run_of_a_ring_does_not_flood_the_kernel_log() -> None:
+    workload = Workload(flow=udp_flow(frame_bytes=200, flows=1), engine="tx_ring")
+    with VethRig() as rig:
+        trial = rig.run(workload, duration_s=0.5, on_sample=lambda _: lower_mtu(rig))
+    assert trial.refused_by_errno["EMSGSIZE"] > 100
+    assert len(trial.environment["kernel_warnings"]) < 10
 
 
 @pytest.mark.user

@@ -17,7 +17,7 @@ from labkit.linux.ethtool import Ethtool
 from labkit.records import Workload
 from labkit.rigs.device import DeviceRig
 from labkit.rigs.veth import VethRig
-from labkit.traffic.flows import udp_flow
+from labkit.traffic.flows import Flow, udp_flow
 from tests.network.nic_host import RX, TX, add_veth, in_private_host
 
 as_root = pytest.mark.skipif(
@@ -55,6 +55,27 @@ def test_speed_is_that_of_the_device(rig: VethRig) -> None:
     assert trial.reconciled is True
     assert trial.samples
     assert {sample.engine_sent for sample in trial.samples} == {None}
+
+
+@pytest.mark.parametrize("stamp", [False, True])
+@pytest.mark.parametrize("tags", [1, 2])
+def test_tagged_frames_arrive_as_they_are_though_the_peer_untags_their_pages(
+    rig: VethRig, tags: int, stamp: bool
+) -> None:
+    from scapy.layers.inet import IP, UDP
+    from scapy.layers.l2 import Dot1Q, Ether
+
+    packet = Ether(dst="02:00:00:00:00:02")
+    for vlan in range(tags):
+        packet /= Dot1Q(vlan=vlan)
+    flow = Flow(packet / IP(dst="10.0.0.2") / UDP(dport=9) / bytes(40))
+    workload = msgspec.structs.replace(WORKLOAD, flow=flow, sink="rx_ring", stamp=stamp)
+    with rig.applied({"gro": True}):
+        # a call prepares 64 pages, which come back
+        trial = rig.run(workload, count=300)
+    sink = trial.environment["sink"]
+    assert (trial.reconciled, sink["received"], sink["foreign"]) == (True, 300, 0)
+    assert (sink["lost"], sink["corrupted"]) == ((0, 0) if stamp else (None, None))
 
 
 def test_several_cpus_share_the_count(rig: VethRig) -> None:
