@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ import msgspec
 from labkit.analysis.summary import PointSummary, ResultsLike, summarise, what_if
 from labkit.records import Mark, Trial
 from labkit.traffic.sizes import mean_wire_bytes, sizes_text
-from labkit.units import gbit_per_s, ns_to_seconds, percent_error
+from labkit.units import NS_PER_US, gbit_per_s, ns_to_seconds, percent_error
 
 DASH: Final = "\N{EN DASH}"
 """Stands where a value is not known."""
@@ -31,6 +32,10 @@ MARKS: Final[Mapping[Mark, str]] = {
     "take a longer run or a shorter queue",
 }
 """What is doubtful about a trial with each mark; no marked trial is in a mean."""
+
+
+SEEN_AT_SINK: Final = ("lost", "duplicates", "reordered", "corrupted", "foreign")
+"""What a receiving sink tells of frames, as far as it can."""
 
 
 def print_json(value: object) -> None:
@@ -70,6 +75,7 @@ def trial_text(trial: Trial) -> str:
         f"  limiter: {trial.limiter or 'none proven'}; marks: {', '.join(trial.marks) or 'none'}",
     ]
     lines[3:3] = _segments(trial)
+    lines += _at_sink(trial)
     peer_mode = trial.environment.get("peer_mode") or {}
     lines += [f"  {peer_mode['note']}"] if "note" in peer_mode else []
     lines += [f"  {mark}: {doubt}" for mark, doubt in MARKS.items() if mark in trial.marks]
@@ -92,6 +98,17 @@ def _segments(trial: Trial) -> list[str]:
     return [
         f"  {number(trial.segments_sent)} frames in {carriers} super-packets; device packets are {counted}"
     ]
+
+
+def _at_sink(trial: Trial) -> list[str]:
+    """What a sink that looks at frames saw of them; nothing of a sink that only counts."""
+    seen = trial.environment.get("sink") or {}
+    told = [f"{name} {number(seen[name])}" for name in SEEN_AT_SINK if seen.get(name) is not None]
+    latency = seen.get("latency_ns")
+    if latency:
+        quantiles = ", ".join(f"{name} {number(ns / NS_PER_US, 1)}" for name, ns in latency.items())
+        told.append(f"latency in µs: {quantiles}")
+    return [f"  at the sink: {', '.join(told)}"] if told else []
 
 
 def _seconds(elapsed_ns: int | None) -> str:
@@ -144,8 +161,19 @@ def sweep_text(results: ResultsLike) -> str:
     lines = table(["", "trials", "mean pps", "95 % from", "to", "marked"], rows)
     reasons = {(levels_text(gap.levels), gap.gap.reason): None for gap in results.gaps}
     lines += [f"gap {levels}: {reason}" for levels, reason in reasons]
+    lines += _marked_text(row.trial for row in results.rows)
     lines += ["what-if: nobody ever measured such a machine"] if what_if(results) else []
     return "\n".join(lines)
+
+
+def _marked_text(trials: Iterable[Trial]) -> list[str]:
+    """What is doubtful about marked trials, a line a mark: the table only says how many have one."""
+    seen = Counter(mark for trial in trials for mark in trial.marks)
+    return [
+        f"marked {mark}, {number(seen[mark])} of the trials, in no mean: {doubt}"
+        for mark, doubt in MARKS.items()
+        if seen[mark]
+    ]
 
 
 def _point_text(point: PointSummary) -> str:
