@@ -34,8 +34,8 @@ MARKS: Final[Mapping[Mark, str]] = {
 """What is doubtful about a trial with each mark; no marked trial is in a mean."""
 
 
-SEEN_AT_SINK: Final = ("lost", "duplicates", "reordered", "corrupted", "foreign")
-"""What a receiving sink tells of frames, as far as it can."""
+SEEN_AT_SINK: Final = ("lost", "duplicates", "reordered", "corrupted")
+"""What a receiving sink tells of frames of ours, as far as it can."""
 
 
 def print_json(value: object) -> None:
@@ -104,6 +104,7 @@ def _at_sink(trial: Trial) -> list[str]:
     """What a sink that looks at frames saw of them; nothing of a sink that only counts."""
     seen = trial.environment.get("sink") or {}
     told = [f"{name} {number(seen[name])}" for name in SEEN_AT_SINK if seen.get(name) is not None]
+    told += [f"foreign {number(seen['foreign'])}"] if seen.get("foreign") else []
     latency = seen.get("latency_ns")
     if latency:
         quantiles = ", ".join(f"{name} {number(ns / NS_PER_US, 1)}" for name, ns in latency.items())

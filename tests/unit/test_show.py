@@ -42,7 +42,7 @@ def test_what_a_sink_saw_is_told_as_far_as_it_can_tell() -> None:
 
 
 def test_sink_that_only_counts_tells_nothing_more() -> None:
-    counted = {**dict.fromkeys(SEEN), "received": 90}
+    counted = {**dict.fromkeys(SEEN), "received": 90, "foreign": 0}
     for environment in ({"cpu": 1}, {"cpu": 1, "sink": counted}):
         assert "at the sink" not in trial_text(trial(environment=environment))
 
