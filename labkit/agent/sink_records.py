@@ -13,14 +13,11 @@ LIMITS: Final = {
     "cpu": (0, 2**31 - 1),
     "sockets": (1, 64),
     "block_bytes": (mmap.PAGESIZE, 8 << 20),
-    "blocks": (1, 1 << 18),
     "retire_ms": (1, 1000),
 }
 """What `SinkConfig` may ask. Of retire times: a run waits at its end until the last block is handed over."""
 BLOCK_BYTES: Final = 256 << 10
 """What None means."""
-MOST_RINGS_BYTES: Final = 1 << 30
-"""Of all rings of a sink together; the kernel would take the whole machine's memory."""
 
 
 class SinkConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,12 +49,6 @@ class SinkConfig(msgspec.Struct, frozen=True, kw_only=True):
         if self.block_bytes is not None and self.block_bytes % mmap.PAGESIZE:
             raise WorkloadError(
                 f"{prefix}block_bytes {self.block_bytes}: blocks are whole pages of {mmap.PAGESIZE} bytes"
-            )
-        sockets, block_bytes = self.sockets or 1, self.block_bytes or BLOCK_BYTES
-        if self.blocks is not None and sockets * self.blocks * block_bytes > MOST_RINGS_BYTES:
-            raise WorkloadError(
-                f"{prefix}blocks {self.blocks} of {block_bytes} bytes, sockets {sockets}: ask for no more "
-                "than 1 GiB in all"
             )
 
 

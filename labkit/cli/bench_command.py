@@ -37,7 +37,9 @@ SLOWER: Final = 3
 )
 @click.option("--pairs", type=click.IntRange(1), default=PAIRS, show_default=True, help="Pairs of runs each.")
 @click.option("--goal", type=float, help=f"Ratio to reach: up to {MOST_PAIRS} pairs until it is decided.")
-@click.option("--duration", "duration_s", type=float, default=DURATION_S, show_default=True, help="A run.")
+@click.option(
+    "--duration", "duration_s", type=float, default=DURATION_S, show_default=True, help="Seconds a run."
+)
 @click.option("--cpu", type=int, help="CPU of both senders.")
 @click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Figure as a page."

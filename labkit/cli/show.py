@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -186,6 +187,7 @@ def sweep_text(results: ResultsLike) -> str:
     lines += scaling_lines(results)
     reasons = {(levels_text(gap.levels), gap.gap.reason): None for gap in results.gaps}
     lines += [f"gap {levels}: {reason}" for levels, reason in reasons]
+    lines += _marked_text(row.trial for row in results.rows)
     lines += ["what-if: nobody ever measured such a machine"] if what_if(results) else []
     return "\n".join(lines)
 
@@ -203,6 +205,16 @@ def scaling_lines(results: ResultsLike) -> list[str]:
         for row in scaling(results)
     ]
     return ["", *table(["CPUs", "pps a CPU", "efficiency", "95 % from", "to"], rows)]
+
+
+def _marked_text(trials: Iterable[Trial]) -> list[str]:
+    """What is doubtful about marked trials, a line a mark: the table only says how many have one."""
+    seen = Counter(mark for trial in trials for mark in trial.marks)
+    return [
+        f"marked {mark}, {number(seen[mark])} of the trials, in no mean: {doubt}"
+        for mark, doubt in MARKS.items()
+        if seen[mark]
+    ]
 
 
 def _point_text(point: PointSummary) -> str:

@@ -188,8 +188,8 @@ def check(engine: str, max_batch: int, frames: Frames, config: EngineConfig) -> 
     """Raise `WorkloadError` for what is wrong with a request whatever the kernel would say."""
     _check_length(engine, config)
     if not 1 <= config.batch <= max_batch:
-        limits = "exactly 1" if max_batch == 1 else f"1 to {max_batch}"
-        raise WorkloadError(f"{engine}: batch {config.batch}: this engine takes {limits} frames a call")
+        limits = "exactly 1 frame" if max_batch == 1 else f"1 to {max_batch} frames"
+        raise WorkloadError(f"{engine}: batch {config.batch}: this engine takes {limits} a call")
     if len(frames) == 0:
         raise WorkloadError(f"{engine}: the flow holds no frame; give it at least one")
     if config.rate_pps is not None and not (config.rate_pps > 0 and math.isfinite(config.rate_pps)):

@@ -80,7 +80,8 @@ class Child:
                 stdout=subprocess.DEVNULL,
                 stderr=words,
                 env={"PATH": PROGRAMS, "HOME": str(folder), FOLDER: str(folder), "LC_ALL": "C"},
-                cwd="/",
+                # trafgen makes a scratch file where it stands (.tmp_mmap.XXXXXX), and "/" is root's alone
+                cwd=folder,
                 start_new_session=True,
             )
         self._pidfd = os.pidfd_open(self._keeper.pid)

@@ -62,8 +62,8 @@ class Peer(abc.ABC):
 
     def check(self, frames: Frames, config: EngineConfig) -> None:
         """Raise `WorkloadError` for what this program is not asked here."""
-        check(self.name, self.max_batch, frames, config)
         for asked, what in (
+            (self.max_batch == 1 and config.batch != 1, "batch"),
             (config.rate_pps is not None, "rate"),
             (config.qdisc_bypass and not self.bypasses_qdisc, "qdisc_bypass"),
             (config.ring_frames is not None, "ring_frames"),
@@ -75,6 +75,7 @@ class Peer(abc.ABC):
                     f"{self.name}: {what}: this program runs here in its own way, as fast as it can; leave "
                     "it out, or take an engine of labkit's own"
                 )
+        check(self.name, self.max_batch, frames, config)
         if len(frames) > MOST_FRAMES:
             raise WorkloadError(f"{self.name}: {len(frames)} frames; give it {MOST_FRAMES} at the most")
 

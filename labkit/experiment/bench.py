@@ -90,13 +90,16 @@ def bench(
     Raises
     ------
     WorkloadError
-        An unknown engine, peer or sink.
+        An unknown engine, peer or sink, or runs too short for a rate.
     CapabilityMissingError
         A simulated rig: no other program sends there.
     """
     real = _real(rig)
     for name in (*engines, *peers):
         catalog.check_known_engine(name)
+    for sink in sinks:
+        catalog.check_known_sink(sink)
+    _check_duration(duration_s)
     ratios: list[PeerRatio] = []
     absent: list[Absent] = []
     for sink, engine, peer in _combinations(sinks, engines or usual_engines(real.info), peers):
@@ -146,8 +149,7 @@ def compare(
     CapabilityMissingError, WorkloadError, LabError
         What the rig cannot do, before anything is compared; or every pair was disturbed.
     """
-    if duration_s < SHORTEST_S:
-        raise WorkloadError(f"duration_s {duration_s:g}: a rate needs runs of {SHORTEST_S:g} s or more")
+    _check_duration(duration_s)
     for workload in (ours, theirs):
         rig.check(workload)
     # once each beforehand: what is missing shows, and which counter both have
@@ -177,6 +179,11 @@ def _undisturbed_pps(
 
 def _run(rig: AgentRig, workload: Workload, duration_s: float) -> Trial:
     return rig.run(workload, duration_s=duration_s, check=False, sample_every_ns=SAMPLE_EVERY_NS)
+
+
+def _check_duration(duration_s: float) -> None:
+    if not duration_s >= SHORTEST_S:
+        raise WorkloadError(f"duration_s {duration_s:g}: a rate needs runs of {SHORTEST_S:g} s or more")
 
 
 def _real(rig: Rig) -> AgentRig:

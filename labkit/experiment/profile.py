@@ -8,7 +8,7 @@ from labkit.analysis.cpu_profile import Profiled
 from labkit.analysis.cpu_time import cpu_profile
 from labkit.errors import CapabilityMissingError, WorkloadError
 from labkit.experiment.trial import undisturbed
-from labkit.factors import Settings
+from labkit.factors import PEER_NAMES, Settings
 from labkit.records import Sample, Workload
 from labkit.rigs.agent_rig import AgentRig
 from labkit.rigs.base import Rig
@@ -38,8 +38,9 @@ def profile(
     Raises
     ------
     CapabilityMissingError
-        A simulated rig, which has no CPU to sample; or, before anything is sent, no perf here, or the kernel
-        shows neither CPUs nor symbols.
+        A simulated rig, which has no CPU to sample; an engine that is another program, whose work would be
+        told as other programs'; or, before anything is sent, no perf here, or the kernel shows neither CPUs
+        nor symbols.
     WorkloadError, SettingRefusedError, AgentLostError, LabError
         As `labkit.run_trial` raises them; LabError for perf's own failures, too.
     """
@@ -47,6 +48,11 @@ def profile(
         raise CapabilityMissingError(
             f"rig '{rig.info.name}' has no CPU to sample; labkit.explain(trial) tells where a simulated "
             "packet's time goes"
+        )
+    if workload.engine in PEER_NAMES:
+        raise CapabilityMissingError(
+            f"profile: engine '{workload.engine}' is another program, and only work of labkit's own is told "
+            "from other programs'; take an engine of labkit's own"
         )
     if duration_s > LONGEST_S:
         raise WorkloadError(f"duration_s {duration_s:g}: a profile is taken of {LONGEST_S:g} s at the most")

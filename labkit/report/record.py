@@ -7,6 +7,7 @@ finished only when the notebook's last cell said so through `finish`.
 from __future__ import annotations
 
 import html
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -145,6 +146,8 @@ def read(path: Path) -> RunRecord:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, float) and math.isnan(value):
+        return _shown(None)  # as the record itself has it, for JSON knows no nan
     if isinstance(value, float):
         return f"{value:,.0f}".replace(",", " ") if abs(value) >= 1000 else f"{value:.4g}"
     if isinstance(value, list):

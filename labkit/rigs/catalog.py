@@ -160,10 +160,15 @@ def check_sink(info: RigInfo, sink: str | None) -> None:
     """Raise unless rig `info` has `sink`, as `check_engine` does; None is the rig's own and always there."""
     if sink is None or sink in info.sinks:
         return
-    if sink not in SINK_NAMES:
-        raise WorkloadError(f"unknown sink '{sink}'; known: {', '.join(sorted(SINK_NAMES))}")
+    check_known_sink(sink)
     having = [other for other in known_rigs() if sink in other.sinks]
     raise _missing(info, f"sink '{sink}'", info.sinks, having)
+
+
+def check_known_sink(sink: str) -> None:
+    """Raise `WorkloadError` for a name that labkit does not know."""
+    if sink not in SINK_NAMES:
+        raise WorkloadError(f"unknown sink '{sink}'; known: {', '.join(sorted(SINK_NAMES))}")
 
 
 def _profiles() -> dict[str, Profile]:

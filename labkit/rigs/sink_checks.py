@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from typing import Final
 
 from labkit.agent.sink_records import SinkConfig
@@ -15,8 +16,8 @@ FACTORS_OF_SINK: Final = {
     "xdp_drop": (),
 }
 WHY_NOT: Final = {
-    "socket": "it is read as frames come; take sink 'rx_ring'",
-    "xdp_drop": "its program runs where the device receives; take sink 'rx_ring' or 'socket'",
+    "socket": "it is read as frames come",
+    "xdp_drop": "its program runs where the device receives",
 }
 BESIDE_A_FRAME: Final = 256
 """Bytes of a block that hold headers instead of a frame, generously (packet_mmap.rst, tpacket3_hdr)."""
@@ -36,12 +37,15 @@ def check_sink_factors(info: RigInfo, workload: Workload) -> None:
     if given and workload.sink not in RECEIVING_SINKS:
         raise CapabilityMissingError(
             f"rig '{info.name}': sink '{workload.sink or info.sinks[0]}' only counts and has no {given[0]}; "
-            f"take one of sinks {listed(RECEIVING_SINKS)}, where the rig has it"
+            f"take one of sinks {listed(_sinks_having(given[0]))}, where the rig has it"
         )
     for name in given:
         sink = workload.sink or ""
         if name not in FACTORS_OF_SINK[sink]:
-            raise CapabilityMissingError(f"rig '{info.name}': sink '{sink}' has no {name}: {WHY_NOT[sink]}")
+            instead = " or ".join(f"'{other}'" for other in _sinks_having(name))
+            raise CapabilityMissingError(
+                f"rig '{info.name}': sink '{sink}' has no {name}: {WHY_NOT[sink]}; take sink {instead}"
+            )
     sink_config(workload).check("sink_")
 
 
@@ -57,9 +61,15 @@ def sink_config(workload: Workload) -> SinkConfig:
 
 def check_block(workload: Workload, frames: Frames) -> None:
     """Raise `WorkloadError` unless the longest frame fits in a block of the ring."""
-    block_bytes, needed = workload.sink_block_bytes, frames.longest_bytes + BESIDE_A_FRAME
+    pages = -(-(frames.longest_bytes + BESIDE_A_FRAME) // mmap.PAGESIZE)
+    block_bytes, needed = workload.sink_block_bytes, pages * mmap.PAGESIZE
     if block_bytes is not None and block_bytes < needed:
         raise WorkloadError(
             f"sink_block_bytes {block_bytes}: the longest frame of {frames.longest_bytes} bytes needs a "
             f"block of {needed}"
         )
+
+
+def _sinks_having(name: str) -> list[str]:
+    """Sinks that have factor `name`."""
+    return [sink for sink in RECEIVING_SINKS if name in FACTORS_OF_SINK[sink]]

@@ -19,6 +19,7 @@ from labkit.cli.bench_command import bench_text
 from labkit.errors import AgentLostError, CapabilityMissingError, LabError, WorkloadError
 from labkit.experiment import bench as benches
 from labkit.experiment.bench import Absent, Bench, PeerRatio, bench, compare
+from labkit.experiment.profile import profile
 from labkit.experiment.trial import MAX_REPEATS
 from labkit.factors import ENGINE_NAMES, SINK_NAMES
 from labkit.plots.bench import bench_plot
@@ -176,11 +177,28 @@ def test_lost_agent_and_unknown_names_end_the_bench() -> None:
         bench(LostRig({}), Flow(), sinks=["stack"], engines=["gso"], peers=["trafgen"])
     with pytest.raises(WorkloadError, match="unknown engine 'warp'"):
         bench(PeerRig({}), Flow(), sinks=["stack"], engines=["gso"], peers=["warp"])
+    with pytest.raises(WorkloadError, match="unknown sink 'drain'"):
+        bench(PeerRig({}), Flow(), sinks=["stack", "drain"], engines=["gso"], peers=["trafgen"])
+
+
+def test_bench_of_runs_too_short_for_a_rate_ends_before_the_first() -> None:
+    rig = PeerRig({"gso": 300, "trafgen": 100})
+    for duration_s in (0.1, float("nan")):
+        with pytest.raises(WorkloadError, match=r"a rate needs runs of 0\.3 s or more"):
+            bench(rig, Flow(), sinks=["stack"], engines=["gso"], duration_s=duration_s)
+    assert rig.ran == []
 
 
 def test_simulated_rig_names_one_with_real_packets() -> None:
     with pytest.raises(CapabilityMissingError, match="take rig 'veth'"):
         bench(FakeRig(), Flow(), sinks=["stack"])
+
+
+def test_profile_of_another_program_is_refused_for_its_work_would_be_called_others() -> None:
+    rig = PeerRig({"trafgen": 100})
+    with pytest.raises(CapabilityMissingError, match="'trafgen' is another program"):
+        profile(rig, Workload(Flow(), "trafgen"))
+    assert rig.ran == []
 
 
 def ratio_of(engine: str, ratio: float, sink: str = "stack") -> PeerRatio:

@@ -23,7 +23,7 @@ from labkit.engines.choose import peers as all_peers
 from labkit.engines.iperf3 import FarEnd
 from labkit.engines.peer_process import Child, follow
 from labkit.errors import CapabilityMissingError, LabError, WorkloadError
-from labkit.factors import PEER_NAMES
+from labkit.factors import PEER_NAMES, PROGRAM_NAMES
 from labkit.linux.processes import Times, members_of_group, times_of
 from labkit.linux.sockets import listens
 from labkit.records import Workload
@@ -298,3 +298,18 @@ def test_listening_socket_is_seen(tmp_path: Path) -> None:
     (table / "tcp").write_text(f"{head}   0: 0202C0C0:1451 00000000:0000 0A 0:0\n   1: 00:1452 00:0 01 0:0\n")
     assert listens(5201, tmp_path)
     assert not listens(5202, tmp_path)
+
+
+def test_program_stands_in_its_own_folder_where_it_may_write(tmp_path: Path) -> None:
+    with (
+        Child("stander", ["/bin/sh", "-c", "pwd >&2; : > scratch; exit 1"], [0], tmp_path) as child,
+        pytest.raises(LabError, match=re.escape(f"its last words: {tmp_path}")),
+    ):
+        child.check_end(wanted=True)
+    assert (tmp_path / "scratch").exists()
+
+
+@pytest.mark.parametrize("name", PROGRAM_NAMES)
+def test_batch_of_a_program_is_its_own_affair(name: str) -> None:
+    with pytest.raises(WorkloadError, match=f"{name}: batch: this program runs here in its own way"):
+        choose(name).check(ONE, config(name, batch=4))

@@ -40,6 +40,11 @@ def test_finish_outside_a_run_writes_nothing_and_displays(
     assert "<b>" not in shown._repr_html_()
 
 
+def test_finding_without_a_number_reads_alike_in_the_cell_and_in_the_record() -> None:
+    shown = finish(ns_per_packet={"send": float("nan"), "gso": None})._repr_html_()
+    assert "send: not known, gso: not known" in shown
+
+
 def test_finish_in_a_run_records_the_findings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: RunRecord
 ) -> None:

@@ -187,10 +187,22 @@ def test_what_makes_no_sense_of_a_ring_is_refused(asked: dict[str, int], why: st
         check_workload(VETH, Workload(FLOW, "send", sink="rx_ring", **asked))
 
 
+def test_sink_named_instead_has_the_factor_and_counting_ones_are_not_named() -> None:
+    for sink, asked, instead in (
+        ("socket", "sink_retire_ms", "take sink 'rx_ring'"),
+        ("xdp_drop", "sink_retire_ms", "take sink 'rx_ring'"),
+        ("xdp_drop", "sink_sockets", "take sink 'rx_ring' or 'socket'"),
+        ("stack", "sink_sockets", "take one of sinks rx_ring, socket, where the rig has it"),
+    ):
+        with pytest.raises(CapabilityMissingError) as refused:
+            check_workload(VETH, Workload(FLOW, "send", sink=sink, **{asked: 2}))
+        assert str(refused.value).endswith(instead)
+
+
 def test_block_has_to_hold_the_longest_frame() -> None:
     frames = udp_flow(frame_bytes=4000).table()
     check_block(Workload(FLOW, "send", sink="rx_ring", sink_block_bytes=8192), frames)
-    with pytest.raises(WorkloadError, match="the longest frame of 4000 bytes needs a block of 4256"):
+    with pytest.raises(WorkloadError, match="the longest frame of 4000 bytes needs a block of 8192"):
         check_block(Workload(FLOW, "send", sink="rx_ring", sink_block_bytes=4096), frames)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -48,6 +49,15 @@ def test_real_packets_are_sent_and_reconciled_without_root(ordinary_user, engine
     assert trial["privilege"] == "userns"
     assert trial["reconciled"] is True
     assert trial["engine_sent"] == trial["device_sent"] == trial["peer_received"] > 0
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("program", ["trafgen", "tcpreplay"])
+def test_other_programs_send_without_root(ordinary_user, program: str) -> None:
+    if shutil.which(program, path="/usr/sbin:/usr/bin:/sbin:/bin") is None:
+        pytest.skip(f"no {program}: make system-packages")
+    trial = json.loads(succeeded(ordinary_user.run(*TRIAL.split(), "--engine", program, "--count", "100")))
+    assert trial["device_sent"] == trial["peer_received"] == 100
 
 
 @pytest.mark.network
