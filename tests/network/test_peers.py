@@ -47,6 +47,15 @@ def installed(name: str) -> None:
         pytest.skip(f"no {name}: make system-packages")
 
 
+def needed(name: str) -> dict[str, bool]:
+    """What `name` wants of the rig: live frames reach a peer with a NAPI only, and take root."""
+    if name != "bare_xdp_live":
+        return {}
+    if os.geteuid() != 0:
+        pytest.skip("live frames need root")
+    return {"gro": True}
+
+
 def keepers() -> set[int]:
     """Keepers below this process."""
     return {
@@ -108,7 +117,8 @@ def nothing_stays(scratch: Path) -> Iterator[None]:
 @pytest.mark.parametrize("name", NAMES)
 def test_peer_is_counted_at_device_and_peer_and_counts_nothing_itself(rig: VethRig, name: str) -> None:
     installed(name)
-    trial = rig.run(Workload(ONE, name), duration_s=0.6, sample_every_ns=30_000_000)
+    with rig.applied(needed(name)):
+        trial = rig.run(Workload(ONE, name), duration_s=0.6, sample_every_ns=30_000_000)
     assert trial.device_sent
     assert trial.pps
     assert trial.peer_received
@@ -125,7 +135,8 @@ def test_peer_is_counted_at_device_and_peer_and_counts_nothing_itself(rig: VethR
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "iperf3"])
 def test_every_frame_of_a_peer_arrives(rig: VethRig, name: str) -> None:
     installed(name)
-    trial = rig.run(Workload(ONE, name), duration_s=0.2)
+    with rig.applied(needed(name)):
+        trial = rig.run(Workload(ONE, name), duration_s=0.2)
     assert trial.reconciled is True
     assert trial.device_sent == trial.peer_received
 
@@ -195,12 +206,16 @@ def received(ip: IPRoute) -> tuple[int, int]:
     return int(counts["rx_packets"]), int(counts["rx_bytes"])
 
 
+NONE_INTO_IFB = {"iperf3": "sink 'stack'", "bare_xdp_live": "an ifb device takes no frames of an XDP program"}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_peer_sends_into_ifb_or_says_why_not(name: str) -> None:
     installed(name)
+    needed(name)
     with VethRig(sink="ifb") as rig:
-        if name == "iperf3":
-            with pytest.raises(CapabilityMissingError, match="sink 'stack'"):
+        if name in NONE_INTO_IFB:
+            with pytest.raises(CapabilityMissingError, match=NONE_INTO_IFB[name]):
                 rig.run(Workload(ONE, name), duration_s=0.1)
         else:
             assert rig.run(Workload(ONE, name), duration_s=0.1).device_sent
@@ -214,7 +229,8 @@ def test_stop_ends_a_peer(rig: VethRig, name: str) -> None:
     def stop(_: Sample) -> None:
         rig.stop()
 
-    trial = rig.run(Workload(ONE, name), duration_s=60, on_sample=stop)
+    with rig.applied(needed(name)):
+        trial = rig.run(Workload(ONE, name), duration_s=60, on_sample=stop)
     assert trial.environment["ended_by"] == "stop"
     assert time.monotonic() - started < PATIENCE_S
 
