@@ -96,7 +96,11 @@ class Peer(abc.ABC):
         if config.count == 0:
             now_ns = time.monotonic_ns()  # to a program 0 is no number, or no limit
             return self._report(Course(now_ns, now_ns, Times(0, 0, 0), "count"), config)
-        cpu = max(os.sched_getaffinity(0)) if config.cpu is None else config.cpu
+        allowed = os.sched_getaffinity(0)
+        cpu = max(allowed) if config.cpu is None else config.cpu
+        if cpu not in allowed:
+            told = ", ".join(map(str, sorted(allowed)))
+            raise WorkloadError(f"{self.name}: CPU {cpu} is not allowed here; allowed: {told}")
         program, interface = self._program(), socket.if_indextoname(config.ifindex)
         with _private_folder() as folder, _counted(config.ifindex) as counted, kept_off([cpu]):
             job = Job(program, interface, cpu, folder, frames, config)

@@ -14,6 +14,7 @@ from labkit.factors import (
     RECEIVING_SINKS,
     SETTING_NAMES,
     SINK_NAMES,
+    WORKLOAD_FACTORS,
 )
 from labkit.paths import data_dir
 from labkit.records import RigInfo, Workload
@@ -149,6 +150,11 @@ def check_known_engine(engine: str) -> None:
 
 def check_setting(info: RigInfo, name: str) -> None:
     """Raise unless rig `info` has setting `name`, as `check_engine` does."""
+    if name in WORKLOAD_FACTORS:
+        raise WorkloadError(
+            f"'{name}' is no setting of a rig but part of the workload: give it as lk.Workload({name}=...), "
+            "or as an option of its own (labkit run --help)"
+        )
     if name not in SETTING_NAMES:
         raise WorkloadError(f"unknown setting '{name}'; known: {', '.join(sorted(SETTING_NAMES))}")
     if name not in info.factors:

@@ -313,3 +313,11 @@ def test_program_stands_in_its_own_folder_where_it_may_write(tmp_path: Path) -> 
 def test_batch_of_a_program_is_its_own_affair(name: str) -> None:
     with pytest.raises(WorkloadError, match=f"{name}: batch: this program runs here in its own way"):
         choose(name).check(ONE, config(name, batch=4))
+
+
+@pytest.mark.parametrize("name", PROGRAM_NAMES)
+def test_cpu_that_is_not_allowed_is_refused_with_those_that_are(name: str) -> None:
+    asked = config(name, cpu=4095)
+    frames = FrameTable.of([bytes(60)])
+    with pytest.raises(WorkloadError, match=f"{name}: CPU 4095 is not allowed here; allowed: [0-9]"):
+        choose(name).run(frames, asked, StopFlag(), Progress())

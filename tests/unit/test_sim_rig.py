@@ -98,6 +98,7 @@ def test_settings_are_put_back_also_after_an_error(sim: SimulatedRig) -> None:
         ({"rx_usecs": 1023}, SettingRefusedError, "0 to 1022"),
         ({"tx_ring": -8}, SettingRefusedError, "its field is 0 to"),
         ({"tx_ring": "big"}, WorkloadError, "whole number"),
+        ({"cpus": 2}, WorkloadError, "'cpus' is no setting of a rig but part of the workload"),
         ({"rings": 512}, WorkloadError, "unknown setting 'rings'; known: adaptive_rx"),
         ({"gro": True}, CapabilityMissingError, "it has rx_ring, tx_ring, rx_usecs.*try rig 'veth'"),
         ({"rx_mini_ring": 64}, CapabilityMissingError, "no rig of this version has it"),
