@@ -22,6 +22,8 @@ from typing import Final
 END_WITHIN_MS: Final = 500
 """Time that a program has to end by itself."""
 NOT_STARTED: Final = 127
+ENOUGH: Final = b"."
+"""What an agent writes before it closes the input."""
 FOLDER: Final = "LABKIT_PEER_FOLDER"
 """Names the program's own folder in the environment."""
 FOLDER_PREFIX: Final = "labkit-peer-"
@@ -30,7 +32,6 @@ FOLDER_PREFIX: Final = "labkit-peer-"
 def main(arguments: Sequence[str]) -> int:
     """Run the program; its exit code."""
     cpus, *command = arguments
-    parent = os.getppid()
     signal.signal(signal.SIGTERM, lambda *_: None)  # the group's is meant for the program
     try:
         os.sched_setaffinity(0, {int(cpu) for cpu in cpus.split(",")})
@@ -46,12 +47,18 @@ def main(arguments: Sequence[str]) -> int:
     os.killpg(0, signal.SIGTERM)
     in_time = bool(select.select([ended], [], [], END_WITHIN_MS / 1000)[0])
     folder = Path(os.environ.get(FOLDER, ""))
-    if os.getppid() != parent and folder.name.startswith(FOLDER_PREFIX):
+    if _agent_is_gone(either) and folder.name.startswith(FOLDER_PREFIX):
         shutil.rmtree(folder, ignore_errors=True)
     if not in_time:
         os.killpg(0, signal.SIGKILL)
     code = program.wait()
     return code if code >= 0 else 128 - code
+
+
+def _agent_is_gone(either: select.poll) -> bool:
+    """Whether the input ended without a word; one that is being killed is still the parent for a while."""
+    closed = any(descriptor == 0 for descriptor, _ in either.poll(0))
+    return closed and os.read(0, 1) != ENOUGH
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import msgspec
 
 from labkit._native import StopFlag
 from labkit.engines.base import EndedBy, EngineConfig
-from labkit.engines.peer_child import FOLDER
+from labkit.engines.peer_child import ENOUGH, FOLDER
 from labkit.errors import LabError
 from labkit.linux.processes import Times, members_of_group, times_of
 from labkit.units import NS_PER_S
@@ -107,7 +107,9 @@ class Child:
 
     def ask_to_end(self) -> None:
         """Say that it is not wanted any more; harmless twice."""
-        if self._keeper.stdin is not None:
+        if self._keeper.stdin is not None and not self._keeper.stdin.closed:
+            with contextlib.suppress(BrokenPipeError):  # it was killed
+                os.write(self._keeper.stdin.fileno(), ENOUGH)
             self._keeper.stdin.close()
 
     def members(self) -> list[int]:
