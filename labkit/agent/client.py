@@ -13,7 +13,7 @@ import msgspec
 from labkit.agent import protocol
 from labkit.agent.answers import M, expected, longest_of
 from labkit.agent.channel import Closed
-from labkit.agent.line import Line, Process
+from labkit.agent.line import Line, Process, end
 from labkit.errors import AgentLostError, LabError, RigBusyError
 from labkit.factors import Scalar
 from labkit.nic.put_back import PutBack
@@ -33,6 +33,8 @@ class AgentClient:
     ----------
     level : int
         How many settings changes should be in force; `restore` undoes those beyond.
+    stop_asked : bool
+        Whether `stop` was called since the caller took it back, as it does before it prepares a run.
 
     Raises
     ------
@@ -45,11 +47,12 @@ class AgentClient:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._line = Line(process.read_fd, process.write_fd)
-        self._end = weakref.finalize(self, _end, self._line, process, os.getpid())
+        self._end = weakref.finalize(self, end, self._line, process, os.getpid())
         self._owner_pid = os.getpid()
         self._turns: list[object] = []
         self._number = 0
         self.level = 0
+        self.stop_asked = False
         self._level_at_agent = 0
         self._told: list[str] = []
         self._sending = False
@@ -146,14 +149,14 @@ class AgentClient:
     ) -> tuple[protocol.Measured, tuple[Sample, ...]]:
         """Send the loaded frames once; the raw measurement and its live samples.
 
-        Whatever interrupts it (Ctrl-C, an error in `on_sample`) stops the engine, waits for its end, and
-        goes on.
+        Whatever interrupts it (Ctrl-C, an error in `on_sample`) stops the engine and waits for its end.
         """
         measured = self._ask(request, protocol.Measured, longest_s=longest_s, on_sample=on_sample)
         return measured, tuple(self._samples)
 
     def stop(self) -> None:
-        """End the run in progress; harmless when there is none."""
+        """End the run in progress, or the one that comes before `stop_asked` is taken back."""
+        self.stop_asked = True
         if not (self.closed or self._lost):
             self._line.send(protocol.Stop())
 
@@ -220,6 +223,8 @@ class AgentClient:
             try:
                 self._sending = True
                 self._line.send(numbered)
+                if self.stop_asked:  # before this run was there to be stopped
+                    self._line.send(protocol.Stop())
                 answer = self._answer(number, time.monotonic() + longest_s + ANSWER_WITHIN_S, on_sample)
                 self._sending = False
             except BaseException:
@@ -290,10 +295,3 @@ class AgentClient:
             raise LabError("this rig is closed; open it again with labkit.rig(...)")
         if self._lost:
             raise self._gone()
-
-
-def _end(line: Line, process: Process, owner_pid: int) -> None:
-    """End the agent; a forked process leaves its parent's alone."""
-    if os.getpid() == owner_pid:
-        line.close()
-        process.end()

@@ -122,3 +122,10 @@ def _read_all(channel: Channel, arrived: SimpleQueue[Arrived], read_fd: int) -> 
         arrived.put(LabError("agent protocol: the stream cannot be read", errno=broken.errno))
     finally:
         os.close(read_fd)
+
+
+def end(line: Line, process: Process, owner_pid: int) -> None:
+    """End the agent; a forked process leaves its parent's alone."""
+    if os.getpid() == owner_pid:
+        line.close()
+        process.end()

@@ -220,6 +220,7 @@ class AgentRig(OpenRig):
         profile: bool,
         sample_every_ns: int | None = None,
     ) -> tuple[Trial, CpuSamples | None]:
+        self._client.stop_asked = False
         check_length(duration_s, count)
         if check:
             self.check(workload)

@@ -130,6 +130,11 @@ class VethRig(AgentRig):
         super().check(workload)
         if (workload.sink or self._sink) == "xdp_drop" and self._privilege == "userns":
             raise CapabilityMissingError(f"veth: sink 'xdp_drop': {PROGRAM_NEEDS_ROOT}")
+        if (workload.sink or self._sink) == "xdp_drop" and workload.engine == "iperf3":
+            raise CapabilityMissingError(
+                "veth: iperf3 greets its server before it sends, and sink 'xdp_drop' lets no greeting pass; "
+                "take sink 'stack'"
+            )
         if workload.engine not in LIVE_ENGINES:
             return
         if self._privilege == "userns":

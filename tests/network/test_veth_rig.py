@@ -591,3 +591,17 @@ def test_several_senders_have_a_cpu_each_and_stop_together() -> None:
     assert len({worker["cpu"] for worker in workers}) == 2
     assert sum(worker["sent"] for worker in workers) == trial.engine_sent == trial.device_sent
     assert all(worker["pps"] > 0 and worker["cpu_ns_per_packet"] > 0 for worker in workers)
+
+
+def test_stop_between_the_call_of_run_and_its_first_frame_is_not_lost(
+    rig: VethRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = rig._client.load
+
+    def stop_then_load(frames: Any) -> None:
+        rig.stop()
+        load(frames)
+
+    monkeypatch.setattr(rig._client, "load", stop_then_load)
+    trial = rig.run(SENDMMSG, duration_s=60)
+    assert trial.environment["ended_by"] == "stop"

@@ -353,3 +353,18 @@ def test_closing_twice_is_harmless_and_later_requests_say_so(start: Start) -> No
     client.restore()
     with pytest.raises(LabError, match="closed"):
         client.load(FRAMES)
+
+
+def test_stop_that_comes_before_the_run_was_sent_ends_it_all_the_same(start: Start) -> None:
+    client, agent = start({Run: [MEASURED]})
+    client.stop()
+    client.run(RUN, longest_s=1.0)
+    client.stop_asked = False
+    client.run(RUN, longest_s=1.0)
+    client.close()
+    assert [type(request) for request in agent.requests if not isinstance(request, Hello)] == [
+        Stop,
+        Run,
+        Stop,
+        Run,
+    ]
