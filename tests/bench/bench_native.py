@@ -1,15 +1,18 @@
 """Each native engine against a bare C loop: wall time per packet on one veth pair, same CPU, same frames.
 
-``python -m tests.bench.bench_native`` prints a JSON list of ratios.
+How long each goes on when it is stopped, too. ``python -m tests.bench.bench_native`` prints a JSON list.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import struct
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -19,7 +22,7 @@ from labkit.engines.choose import choose
 from labkit.engines.peers import BARE_BATCHES, bare_program
 from labkit.linux.ethtool import Ethtool
 from labkit.traffic.table import FrameTable
-from tests.bench.script import main
+from tests.bench.script import Absolute, at_most, main
 from tests.network.private import enter_private_network, veth_pair
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 GOAL = 1.03
 """At most 3 % above the bare loop."""
 
+STOP_MS = 10.0
 FRAME_BYTES = 60
 RUN_MS = 200
 
@@ -65,14 +69,33 @@ def measured() -> list[str]:
     return [name for name in BARE_BATCHES if root or name != "xdp_live"]
 
 
-def ratios(pairs: int, limit: int) -> list[Ratio]:
+def stop_ms(name: str, ifindex: int, cpu: int) -> float:
+    """From the stop flag to the engine's return, in the middle of a run at full rate."""
+    stop, engine = StopFlag(), choose(name)
+    config = EngineConfig(ifindex=ifindex, batch=BARE_BATCHES[name], duration_ns=60_000_000_000, cpu=cpu)
+    set_at: list[int] = []
+
+    def set_it() -> None:
+        os.sched_setaffinity(0, os.sched_getaffinity(0) - {cpu} or {cpu})
+        set_at.append(time.monotonic_ns())
+        stop.set()
+
+    timer = threading.Timer(0.2, set_it)
+    timer.start()
+    engine.run(FrameTable.of([frame()] * 64), config, stop, Progress())
+    returned_at = time.monotonic_ns()
+    timer.join()
+    return (returned_at - set_at[0]) / 1e6
+
+
+def ratios(pairs: int, limit: int) -> list[Ratio | Absolute]:
     """Enter a private network (this process must have one thread) and compare there."""
     enter_private_network()
     # numpy, which makes the intervals, starts threads: a user namespace can't be entered with a second one
     from labkit.analysis.pairs import compare_pairs
 
     cpu = max(os.sched_getaffinity(0))
-    found = []
+    found: list[Ratio | Absolute] = []
     with veth_pair() as veth:
         for name in measured():
             batch = BARE_BATCHES[name]
@@ -84,6 +107,8 @@ def ratios(pairs: int, limit: int) -> list[Ratio]:
             engine(), bare()
             title = f"{name} / bare {name}"
             found.append(compare_pairs(engine, bare, GOAL, pairs=pairs, limit=limit, name=title))
+            stopped = functools.partial(stop_ms, name, veth.ifindex, cpu)
+            found.append(at_most(f"{name}: stop to return", stopped, STOP_MS, "ms"))
     return found
 
 
