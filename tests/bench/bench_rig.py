@@ -6,11 +6,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from unittest import mock
 
 from labkit.analysis.pairs import Ratio, compare_pairs
 from labkit.records import Workload
-from labkit.rigs import agent_rig, veth
+from labkit.rigs import veth
+from labkit.rigs.assemble import SAMPLE_EVERY_NS
 from labkit.traffic.flows import udp_flow
 from labkit.units import NS_PER_S
 from tests.bench.script import Absolute, at_most, main
@@ -28,7 +28,7 @@ def measure(pairs: int, limit: int) -> Iterator[Ratio | Absolute]:
         rig.run(WORKLOAD, duration_s=0.5)
         yield at_most("work around a trial, settling included", lambda: around_ms(rig), 50, "ms")
         yield compare_pairs(
-            lambda: ns_per_packet(rig, agent_rig.SAMPLE_EVERY_NS),
+            lambda: ns_per_packet(rig, SAMPLE_EVERY_NS),
             lambda: ns_per_packet(rig, NEVER_NS),
             goal=1.01,
             pairs=pairs,
@@ -59,8 +59,7 @@ def around_ms(rig: veth.VethRig) -> float:
 
 def ns_per_packet(rig: veth.VethRig, sample_every_ns: int) -> float:
     """Nanoseconds a packet, by the device's counter, of one trial of 0.4 s."""
-    with mock.patch.object(agent_rig, "SAMPLE_EVERY_NS", sample_every_ns):
-        trial = rig.run(WORKLOAD, duration_s=0.4)
+    trial = rig.run(WORKLOAD, duration_s=0.4, sample_every_ns=sample_every_ns)
     if trial.ns_per_packet is None:
         raise RuntimeError(f"nothing was sent: {trial.difference_reason}")
     return trial.ns_per_packet
