@@ -56,7 +56,8 @@ SETTING_NAMES: Final = frozenset(SETTING_KINDS)
 
 WORKLOAD_FACTORS: Final = frozenset(
     "engine sink frame_bytes batch ring_frames rate_pps qdisc_bypass cpu cpus stamp realtime_priority "
-    "clone_skb xmit_mode delay_ns sink_cpu sink_sockets sink_block_bytes sink_retire_ms".split()
+    "clone_skb xmit_mode delay_ns pktgen message_bytes "
+    "sink_cpu sink_sockets sink_block_bytes sink_retire_ms".split()
 )
 """Factors that belong to the workload."""
 
@@ -89,7 +90,7 @@ SINK_FACTORS: Final = ("sink_cpu", "sink_sockets", "sink_block_bytes", "sink_ret
 XMIT_MODES: Final = ("start_xmit", "queue_xmit", "netif_receive")
 """Where pktgen hands its frames over: to the driver, to the qdisc, to the receive path."""
 
-PKTGEN_FACTORS: Final = ("clone_skb", "xmit_mode", "delay_ns")
+PKTGEN_FACTORS: Final = ("clone_skb", "xmit_mode", "delay_ns", "pktgen")
 """Factors that only pktgen has."""
 
 NAMES_OF: Final[Mapping[str, Collection[str]]] = {
@@ -106,6 +107,7 @@ _KINDS: Final[Mapping[str, type]] = {
     "engine": str,
     "sink": str,
     "xmit_mode": str,
+    "pktgen": str,
     "rate_pps": float,
 }
 _WANTED: Final[Mapping[type, str]] = {
@@ -115,12 +117,13 @@ _WANTED: Final[Mapping[type, str]] = {
     float: "a number",
 }
 _WANTED_BY_NAME: Final = {
+    "pktgen": "commands of pktgen's as in 'flag UDPSRC_RND; vlan_id 5'",
     **dict.fromkeys(("xps_cpus", "rps_cpus", "irq_affinity"), "CPUs as in 0-3 or 0-0"),
     **dict.fromkeys(("rx_profile", "tx_profile"), "usecs/packets/completions a step, as in 1/256/-;8/256/-"),
     **dict.fromkeys(BY_QUEUE_SETTINGS, "one value for all queues, or one of each with ; between"),
 }
 _OPEN: Final = frozenset(
-    {"batch", "rate_pps", "cpu", "sink", "cpus", "ring_frames", "realtime_priority"}
+    {"batch", "rate_pps", "cpu", "sink", "cpus", "ring_frames", "realtime_priority", "message_bytes"}
     | {*PKTGEN_FACTORS, *SINK_FACTORS}
 )
 """Factors that may be None: the engine or the rig chooses."""

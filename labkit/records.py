@@ -111,6 +111,11 @@ class Workload(msgspec.Struct, frozen=True):
         pktgen: one of `XMIT_MODES`; None is ``start_xmit``.
     delay_ns : int or None
         pktgen: time between two frames; None and 0 are none.
+    pktgen : str or None
+        pktgen: further commands in its own words, ``;`` between them, as in ``flag UDPSRC_RND; vlan_id 5``;
+        they are written after those that the flow and the fields above stand for.
+    message_bytes : int or None
+        tcp: bytes that one write hands to the socket; None is 16 384, as netperf has it on Linux.
     cpus : int or None
         CPUs that send, each with a thread and a queue of its own; None is one.
     ring_frames : int or None
@@ -147,6 +152,8 @@ class Workload(msgspec.Struct, frozen=True):
     clone_skb: int | None = None
     xmit_mode: str | None = None
     delay_ns: int | None = None
+    pktgen: str | None = None
+    message_bytes: int | None = None
     cpus: int | None = None
     ring_frames: int | None = None
     stamp: bool = False
@@ -167,13 +174,19 @@ class Workload(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """Counters at one instant of a running trial, each counted from the trial's start; None is not known."""
+    """Counters at one instant of a running trial, each counted from the trial's start; None is not known.
+
+    The two of byte queue limits are no counts but what was in force and in flight at that instant, of the
+    sender's first queue.
+    """
 
     at_ns: int
     engine_sent: int | None
     engine_refused: int | None
     device_sent: int | None
     peer_received: int | None
+    bql_limit_bytes: int | None = None
+    bql_inflight_bytes: int | None = None
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from labkit.linux.perf_script import CpuSamples
 from labkit.nic.put_back import PutBack
 from labkit.records import Privilege, Sample
 
-PROTOCOL_VERSION: Final = 7
+PROTOCOL_VERSION: Final = 8
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):

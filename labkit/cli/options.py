@@ -67,6 +67,10 @@ sending: Callable[[Command], Command] = together(
     click.option("--xmit-mode", metavar="NAME", help="pktgen: start_xmit, queue_xmit or netif_receive."),
     click.option("--delay-ns", type=int, help="pktgen: nanoseconds between two frames."),
     click.option(
+        "--pktgen", metavar="COMMANDS", help="pktgen: more of its own, as in 'flag UDPSRC_RND; vlan_id 5'."
+    ),
+    click.option("--message-bytes", type=int, help="tcp: bytes of one write.  [default: 16384]"),
+    click.option(
         "--sink",
         metavar="NAME",
         help="Where frames end: stack or ifb; wire or port on nic:; received by rx_ring, socket or xdp_drop.",
@@ -120,6 +124,7 @@ RIG_PARAMETERS = (
 SENDING = (
     *("batch", "rate_pps", "qdisc_bypass", "cpu", "sink"),
     *("cpus", "stamp", "realtime_priority", "ring_frames", "clone_skb", "xmit_mode", "delay_ns"),
+    *("pktgen", "message_bytes"),
     *("sink_cpu", "sink_sockets", "sink_block_bytes", "sink_retire_ms"),
 )
 

@@ -26,6 +26,15 @@ FATAL_ERRNOS: Final = frozenset(
 """The device or the socket is gone, or the process may not send: no later frame can fare better."""
 
 
+class PktgenConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What only the kernel's pktgen is asked; see `labkit.records.Workload`."""
+
+    clone_skb: int | None = None
+    xmit_mode: str | None = None
+    delay_ns: int | None = None
+    commands: str | None = None
+
+
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine is asked.
 
@@ -54,6 +63,10 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
         Write pktgen's header with a running sequence and a time stamp into each frame's UDP payload.
     realtime_priority : int or None
         SCHED_FIFO priority of the sending thread, 1 to 99; None leaves the ordinary scheduler.
+    pktgen : PktgenConfig
+        What only pktgen is asked.
+    message_bytes : int or None
+        tcp: bytes of one write to the socket; None is the engine's own.
     """
 
     ifindex: int
@@ -67,6 +80,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     queue: int = 0
     stamp: bool = False
     realtime_priority: int | None = None
+    pktgen: PktgenConfig = PktgenConfig()
+    message_bytes: int | None = None
 
 
 class EngineReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,6 +54,8 @@ TITLES: Final = {
     "clone_skb": ("clone-skb", "frames a buffer"),
     "xmit_mode": ("xmit mode", None),
     "delay_ns": ("delay", "ns"),
+    "pktgen": ("pktgen", None),
+    "message_bytes": ("bytes a write", "bytes"),
     "pps": ("packets/s", None),
     "ns_per_packet": ("time a packet", "ns"),
     "elapsed_ns": ("elapsed", "ns"),

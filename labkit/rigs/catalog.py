@@ -84,18 +84,13 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
             raise CapabilityMissingError(
                 f"rig '{info.name}': engine '{workload.engine}' has no {name}; take engine 'pktgen'{where}"
             )
-    simulated_rig = info.name.startswith(SIM_PREFIX)
-    if workload.ring_frames is not None and (simulated_rig or workload.engine not in RING_ENGINES):
-        raise CapabilityMissingError(
-            f"rig '{info.name}': engine '{workload.engine}' has no ring_frames; take engine 'tx_ring' on rig "
-            f"'{VETH.name}'"
-        )
+    _check_own_factors(info, workload)
     cpus = 1 if workload.cpus is None else workload.cpus
     if cpus < 1:
         raise WorkloadError(f"cpus {cpus}: give 1 or more")
     if workload.cpu is not None and workload.cpu < 0:
         raise WorkloadError(f"cpu {workload.cpu}: CPUs count from 0")
-    if simulated_rig:
+    if info.name.startswith(SIM_PREFIX):
         _check_real_only(info, workload)
     check_sink_factors(info, workload)
     if workload.engine in PEER_NAMES and cpus > 1:
@@ -105,11 +100,27 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
         )
 
 
+def _check_own_factors(info: RigInfo, workload: Workload) -> None:
+    """Refuse what belongs to another engine: the size of a ring, that of a write to a socket."""
+    simulated_rig = info.name.startswith(SIM_PREFIX)
+    if workload.ring_frames is not None and (simulated_rig or workload.engine not in RING_ENGINES):
+        raise CapabilityMissingError(
+            f"rig '{info.name}': engine '{workload.engine}' has no ring_frames; take engine 'tx_ring' on rig "
+            f"'{VETH.name}'"
+        )
+    if workload.message_bytes is not None and (simulated_rig or workload.engine != "tcp"):
+        raise CapabilityMissingError(
+            f"rig '{info.name}': engine '{workload.engine}' has no message_bytes; take engine 'tcp' on rig "
+            f"'{VETH.name}'"
+        )
+
+
 def _check_real_only(info: RigInfo, workload: Workload) -> None:
     """Refuse what only threads of a real sender have."""
     for name, asked in (
         ("stamp", workload.stamp or None),
         ("realtime_priority", workload.realtime_priority),
+        ("pktgen", workload.pktgen),
     ):
         if asked is not None:
             raise CapabilityMissingError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from labkit.agent.protocol import Run
-from labkit.engines.base import EngineConfig
+from labkit.engines.base import EngineConfig, PktgenConfig
 from labkit.engines.choose import choose
 from labkit.records import Frames, Workload
 from labkit.rigs.assemble import SAMPLE_EVERY_NS
@@ -30,6 +30,13 @@ def engine_config(workload: Workload, frames: Frames, *, duration_ns: int, count
         ring_frames=workload.ring_frames,
         stamp=workload.stamp,
         realtime_priority=workload.realtime_priority,
+        pktgen=PktgenConfig(
+            clone_skb=workload.clone_skb,
+            xmit_mode=workload.xmit_mode,
+            delay_ns=workload.delay_ns,
+            commands=workload.pktgen,
+        ),
+        message_bytes=workload.message_bytes,
     )
 
 
