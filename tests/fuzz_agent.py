@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from labkit.agent import protocol
 from labkit.agent.channel import MAX_MESSAGE_BYTES, Channel
 from labkit.agent.device import StateFolders
-from labkit.agent.protocol import Answer, Message, Opened, Reading, Request
+from labkit.agent.protocol import Answer, Message, Opened, Request
+from labkit.agent.readings import Reading
 from labkit.agent.server import Server
 from labkit.errors import LabError
 from labkit.factors import Scalar

@@ -14,7 +14,8 @@ import msgspec
 from labkit._native import Progress
 from labkit.agent.device_facts import device_knobs, device_of, driver_of, interrupts_of
 from labkit.agent.port import Port
-from labkit.agent.protocol import Opened, Reading, Run
+from labkit.agent.protocol import Opened, Run
+from labkit.agent.readings import Reading
 from labkit.agent.sinks import Sink, receiving
 from labkit.engines.iperf3 import FarEnd
 from labkit.errors import JournalError, LabError, WorkloadError

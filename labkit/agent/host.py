@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from labkit._native import Progress
-from labkit.agent.protocol import Opened, Reading, Run
+from labkit.agent.protocol import Opened, Run
+from labkit.agent.readings import Reading
 from labkit.agent.sinks import Sink
 from labkit.engines.iperf3 import FarEnd
 from labkit.factors import Scalar

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from labkit.agent.readings import Reading, Worker
 from labkit.agent.sink_records import Arrived, SinkConfig
 from labkit.engines.base import EngineConfig, EngineReport
 from labkit.factors import Scalar
@@ -67,6 +68,10 @@ class OpenDevice(Message, frozen=True, kw_only=True):
     i_know: str | None
     look_only: bool
     ssh_connection: str | None
+
+
+class OpenGuest(Message, frozen=True, kw_only=True):
+    """Client: hold the cards of the machine that the agent is alone on. Answer: Opened."""
 
 
 class RestoreAll(Message, frozen=True, kw_only=True):
@@ -160,6 +165,8 @@ class Opened(Message, frozen=True, kw_only=True):
         How many `irq_affinity` turns, None where there is none.
     notes : list of str
         What people should know: settings put back when it was opened, and what this place lacks.
+    machine : dict or None
+        Facts of the agent's machine, where it is another one than the client's.
     """
 
     privilege: Privilege
@@ -170,6 +177,7 @@ class Opened(Message, frozen=True, kw_only=True):
     driver: str | None
     interrupts: int | None
     notes: list[str]
+    machine: dict[str, str | int | None] | None = None
 
 
 class Told(Message, frozen=True, kw_only=True):
@@ -200,38 +208,6 @@ class Live(Message, frozen=True, kw_only=True):
     """Agent: one live sample of the run in progress."""
 
     sample: Sample
-
-
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """Raw counters at one instant; what is not counted here is None or absent.
-
-    Attributes
-    ----------
-    peer_napi_packets : int or None
-        Frames that a veth peer's NAPI took in; the others went past it.
-    qdisc_requeued : int or None
-        How often the qdisc took packets back because the device was full.
-    interrupts : dict of str to int or None
-        Those of the device's queues, as ``/proc/interrupts`` calls them.
-    """
-
-    device: dict[str, int]
-    peer: dict[str, int]
-    peer_queue_dropped: int | None
-    qdisc_dropped: int | None
-    qdisc_queued: int | None
-    softnet_dropped: int | None
-    peer_napi_packets: int | None = None
-    qdisc_requeued: int | None = None
-    statistics: list[tuple[str, int]] = []
-    interrupts: dict[str, int] | None = None
-
-
-class Worker(msgspec.Struct, frozen=True, kw_only=True):
-    """One of a run's senders: its CPU, and what it did."""
-
-    cpu: int
-    report: EngineReport
 
 
 class Measured(Message, frozen=True, kw_only=True):
@@ -286,6 +262,18 @@ class Failed(Message, frozen=True, kw_only=True):
 
 
 Request: TypeAlias = (
-    Hello | Open | OpenDevice | RestoreAll | Forget | Preview | Look | Load | Apply | Restore | Run | Stop
+    Hello
+    | Open
+    | OpenDevice
+    | OpenGuest
+    | RestoreAll
+    | Forget
+    | Preview
+    | Look
+    | Load
+    | Apply
+    | Restore
+    | Run
+    | Stop
 )
 Answer: TypeAlias = Welcome | Opened | Told | AllRestored | Done | Applied | Live | Measured | Failed

@@ -11,7 +11,8 @@ import msgspec
 
 from labkit.agent.channel import Channel
 from labkit.agent.host import Host
-from labkit.agent.protocol import Failed, Live, Measured, Reading, Run, Stop
+from labkit.agent.protocol import Failed, Live, Measured, Run, Stop
+from labkit.agent.readings import Reading
 from labkit.agent.sampling import sampling
 from labkit.agent.sinks import Sink
 from labkit.agent.workers import Senders, merged, shares

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from labkit._native import Progress
 from labkit.agent.peer_mode import PeerKnob
-from labkit.agent.protocol import Opened, Reading, Run
+from labkit.agent.protocol import Opened, Run
+from labkit.agent.readings import Reading
 from labkit.agent.sinks import Place, Sink, receiving
 from labkit.drivers.virtual import VETH as VETH_FACTS
 from labkit.engines.iperf3 import FarEnd

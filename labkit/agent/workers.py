@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from labkit._native import Progress, StopFlag
-from labkit.agent.protocol import Run, Worker
+from labkit.agent.protocol import Run
+from labkit.agent.readings import Worker
 from labkit.engines.base import EndedBy, Engine, EngineConfig, EngineReport
 from labkit.errors import WorkloadError
 from labkit.linux.machine import runqueue_wait_ns

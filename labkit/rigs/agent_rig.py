@@ -25,7 +25,7 @@ from labkit.rigs.assemble import Asked, trial_of
 from labkit.rigs.base import Applied, OpenRig, check_length
 from labkit.rigs.peer_counter import PeerRule
 from labkit.rigs.push_back import pushed_back, seen_above
-from labkit.rigs.requests import engine_config, run_request
+from labkit.rigs.requests import asked_of_sender, engine_config, run_request
 from labkit.rigs.sink_checks import check_block
 from labkit.traffic.limits import check_frames
 from labkit.units import seconds_to_ns
@@ -54,6 +54,8 @@ class AgentRig(OpenRig):
     notes : tuple of str
         What people should know of it: settings put back when it was opened, and what this place lacks.
     """
+
+    _emulated = False
 
     def __init__(
         self,
@@ -90,6 +92,10 @@ class AgentRig(OpenRig):
     def _observed(self, measured: Measured, sink: str) -> dict[str, Any]:  # noqa: ARG002 - other rigs do
         """What else the rig's counters tell of a run."""
         return dict(seen_above(measured))
+
+    def _disturbers(self, measured: Measured) -> dict[str, Any]:
+        """What of this machine may disturb a run."""
+        return {"audit": audit_summary(cpu=measured.cpu)}
 
     def _full(self, sink: str) -> str:  # noqa: ARG002 - a rig whose sinks differ reads it
         """What is full when the device takes no more."""
@@ -253,13 +259,14 @@ class AgentRig(OpenRig):
             environment={
                 **self._machine,
                 "flow": workload.flow.describe(),
-                "audit": audit_summary(cpu=measured.cpu),
-                **_asked_of_sender(workload),
+                **self._disturbers(measured),
+                **asked_of_sender(workload),
                 **observed,
             },
             push_back=pushed_back(observed),
             full=self._full(sink),
             device_resets=observed.get("device_resets", ()),
+            emulated=self._emulated,
         )
         return trial_of(asked, measured, rule, samples), measured.samples
 
@@ -289,9 +296,3 @@ class AgentRig(OpenRig):
         if self._rule is None or self._rule_sink != sink:
             self._rule, self._rule_sink = self._find_rule(frames, self._client.look(sink)), sink
         return self._rule
-
-
-def _asked_of_sender(workload: Workload) -> dict[str, Any]:
-    """What the senders were asked beside their traffic, where they were."""
-    asked = {"stamp": workload.stamp or None, "realtime_priority": workload.realtime_priority}
-    return {name: value for name, value in asked.items() if value is not None}

@@ -54,6 +54,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     push_back: int | None = None
     full: str = "TX ring"
     device_resets: Sequence[str] = ()
+    emulated: bool = False
 
 
 def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sample, ...]) -> Trial:
@@ -151,11 +152,11 @@ def _handed_over(report: EngineReport, device_sent: int | None, *, cut_up: bool)
 def _marks(asked: Asked, measured: Measured, counts: Counts, samples: tuple[Sample, ...]) -> list[Mark]:
     late = _late(measured) > LATE_SHARE * (counts.device_sent or 0)
     found: dict[Mark, bool] = {
-        "cpu-shared": _cpu_shared(asked, measured),
+        "cpu-shared": not asked.emulated and _cpu_shared(asked, measured),
         "kernel-log": bool(measured.kernel_warnings),
         "rate-missed": rate_missed(asked.rate_pps, measured.report, counts),
         "device-reset": bool(asked.device_resets),
-        "frozen": _frozen(samples, measured.report.elapsed_ns),
+        "frozen": not asked.emulated and _frozen(samples, measured.report.elapsed_ns),
         "no-carrier": not measured.carrier,
         "nothing-sent": counts.device_sent == 0,
         "unsettled": not measured.settled or late,
@@ -258,6 +259,7 @@ def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerR
         **pacing(asked.rate_pps, report, counts),
         **_buffers(report),
         **_attempted(report),
+        **({"emulated": True} if asked.emulated else {}),
         "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),
         "ended_by": report.ended_by,
         "fatal_errno": report.fatal_errno,

@@ -51,6 +51,18 @@ DEVICE: Final = RigInfo(
     sinks=("wire", "port", *RECEIVING_SINKS),
     factors=(),
 )
+VM_PREFIX: Final = "vm:"
+VM_SETTINGS: Final = (
+    *("tx_ring", "rx_ring", "rx_usecs", "bql_limit_min", "bql_limit_max", "mtu", "txqueuelen"),
+    *("qdisc", "qdisc_limit", "tcp_limit_output_bytes"),
+)
+"""What the rig's drivers have in common, so that others can name it; the device itself says what it has."""
+VM_TITLES: Final = {
+    "e1000e": "Intel 82574L",
+    "virtio_net": "virtio-net",
+    "vmxnet3": "vmxnet3",
+    "igb": "Intel 82576 (QEMU 8 or later)",
+}
 PRIVATE: Final = "Nothing of this outlives the rig."
 SIM_SINK: Final = "wire"
 
@@ -66,9 +78,34 @@ def simulated(profile: Profile) -> RigInfo:
     )
 
 
+def virtual_machine(driver: str) -> RigInfo:
+    """What the emulated machine with a card of `driver` can do.
+
+    Raises
+    ------
+    WorkloadError
+        No such machine.
+    """
+    if driver not in VM_TITLES:
+        known = ", ".join(f"{VM_PREFIX}{name}" for name in VM_TITLES)
+        raise WorkloadError(f"unknown rig '{VM_PREFIX}{driver}'; known: {known}")
+    return RigInfo(
+        name=f"{VM_PREFIX}{driver}",
+        title=f"{VM_TITLES[driver]} in an emulated machine: real driver, the kernel's pktgen, no root",
+        engines=("pktgen", *REAL_ENGINES),
+        sinks=("port", *RECEIVING_SINKS),
+        factors=VM_SETTINGS,
+    )
+
+
 def known_rigs() -> list[RigInfo]:
     """Every rig of this version, the simulated ones first."""
-    return [*(simulated(profile) for profile in _profiles().values()), VETH, DEVICE]
+    return [
+        *(simulated(profile) for profile in _profiles().values()),
+        VETH,
+        *map(virtual_machine, VM_TITLES),
+        DEVICE,
+    ]
 
 
 def check_workload(info: RigInfo, workload: Workload) -> None:

@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from labkit.agent.protocol import Measured, Reading
+from labkit.agent.protocol import Measured
+from labkit.agent.readings import Reading
 from labkit.counters.interrupts import InterruptLine, Interrupts, counts_by_name, queue_interrupts
 from labkit.drivers.facts import DriverFacts
 from labkit.drivers.interrupt_names import ALL

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from labkit.agent.protocol import Measured, Reading, Run
+from labkit.agent.protocol import Measured, Run
+from labkit.agent.readings import Reading
 from labkit.agent.runner import _sample
 from labkit.engines.base import EngineConfig, EngineReport
 from labkit.records import Trial
