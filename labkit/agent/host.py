@@ -26,6 +26,11 @@ class Host(Protocol):
     """
 
     @property
+    def settles_within_ns(self) -> int:
+        """Longest wait until two reads of the counters agree, by the agent's clock."""
+        ...
+
+    @property
     def private(self) -> bool:  # noqa: D102 - see above
         ...
 

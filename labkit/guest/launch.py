@@ -36,8 +36,8 @@ TOP_LEVEL: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 class GuestProcess(AgentProcess):
     """QEMU with its keeper; last words are the guest's console.
 
-    Outside of requests an emulated guest stands still: an idle CPU would let its clock run away, and take one
-    of the host's for it.
+    Outside of requests a guest whose clock counts instructions stands still: an idle CPU would let that clock
+    run away, and take one of the host's for it.
 
     Parameters
     ----------
@@ -55,25 +55,26 @@ class GuestProcess(AgentProcess):
                 descriptors=(theirs.fileno(),),
             )
         self._monitor = Monitor(ours)
-        self._emulated = not machine.kvm
-        self._answer_within_s = ANSWER_WITHIN_S if self._emulated else KVM_BOOTS_WITHIN_S
+        self._stands_still = machine.counted
+        self._slower = 1.0 if machine.kvm else SLOWER
+        self._answer_within_s = KVM_BOOTS_WITHIN_S if machine.kvm else ANSWER_WITHIN_S
         self._stopped = False
 
     def within_s(self, longest_s: float) -> float:
         """What it takes on this machine at the most, by the host's clock."""
-        return longest_s * (SLOWER if self._emulated else 1.0) + self._answer_within_s
+        return longest_s * self._slower + self._answer_within_s
 
     @contextlib.contextmanager
     def needed(self) -> Iterator[None]:
         """Let the guest's clock go within the block."""
-        if self._emulated and self._stopped:
+        if self._stopped:
             with contextlib.suppress(LabError):  # who waits for the answer learns how it ended
                 self._monitor.ask("cont")
                 self._stopped = False
         try:
             yield
         finally:
-            if self._emulated:
+            if self._stands_still:
                 with contextlib.suppress(LabError):
                     self._monitor.ask("stop")
                     self._stopped = True

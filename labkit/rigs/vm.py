@@ -19,7 +19,7 @@ from labkit.rigs import catalog
 from labkit.rigs.held_device import HeldDeviceRig
 
 PORT = "port"
-CLOCK = "emulated: one instruction of the guest is a nanosecond"
+COUNTED, HOSTS = "one instruction of the guest is a nanosecond", "the host's"
 
 
 class VmRig(HeldDeviceRig):
@@ -33,7 +33,8 @@ class VmRig(HeldDeviceRig):
     driver : str
         One of ``e1000e``, ``virtio_net``, ``vmxnet3`` and, where QEMU has it, ``igb``.
     cpus : int
-        CPUs of the guest; they take turns on one of the host's.
+        CPUs of the guest. One has a clock of its own, which makes its times the same at each boot; several
+        have the host's.
     kvm : bool
         Run on the host's CPU where that comes up within 10 s: much faster, and times are the host's.
     tell : callable or None
@@ -82,7 +83,7 @@ class VmRig(HeldDeviceRig):
             sink=PORT,
             made_with={"cpus": cpus, "kvm": machine.kvm},
         )
-        self._machine = {**(opened.machine or {}), "clock": None if machine.kvm else CLOCK}
+        self._machine = {**(opened.machine or {}), "clock": COUNTED if machine.counted else HOSTS}
         self._emulated = not machine.kvm
 
     def _disturbers(self, measured: Measured) -> dict[str, Any]:
