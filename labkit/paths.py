@@ -31,7 +31,7 @@ def run_records(env: Mapping[str, str] = os.environ) -> Path:
 
 
 def cache_dir(env: Mapping[str, str] = os.environ) -> Path:
-    """Folder of what may be deleted and is then made again: ``$XDG_CACHE_HOME/labkit``."""
+    """Folder of what may be deleted at any time and is made again: ``$XDG_CACHE_HOME/labkit``."""
     return _xdg("XDG_CACHE_HOME", ".cache", env) / "labkit"
 
 
