@@ -89,6 +89,7 @@ class FakeHost:
     """A device that is none; `labkit.agent.host.Host`."""
 
     private = True
+    settles_within_ns = 100_000_000
 
     def __init__(self) -> None:
         knobs = {"mtu": MtuKnob()}
@@ -151,7 +152,8 @@ class FakeServer(Server):
     def __init__(self, channel: Channel, log: KernelLog, folders: StateFolders) -> None:
         super().__init__(channel, log, folders)
         self.hosts: list[FakeHost] = []
-        self._answers |= {protocol.Open: self._open_fake, protocol.OpenDevice: self._open_fake}
+        openers = (protocol.Open, protocol.OpenDevice, protocol.OpenGuest)
+        self._answers |= dict.fromkeys(openers, self._open_fake)
 
     def _open_fake(self, _: Message) -> Message:
         if self._host is not None:
@@ -177,6 +179,7 @@ def plain_requests() -> list[dict[str, Any]]:
             "look_only": False,
             "ssh_connection": None,
         },
+        {"type": "OpenGuest"},
         {"type": "RestoreAll"},
         {"type": "Forget", "device": "eth7"},
         {"type": "Preview", "settings": {"mtu": 1400}},

@@ -13,6 +13,7 @@ import msgspec
 
 from labkit._native import Progress
 from labkit.agent.device_facts import device_knobs, device_of, driver_of, interrupts_of
+from labkit.agent.host import SETTLES_WITHIN_NS
 from labkit.agent.port import Port
 from labkit.agent.protocol import Opened, Run
 from labkit.agent.readings import Reading
@@ -85,6 +86,7 @@ class DeviceHost:
     """
 
     private = False
+    settles_within_ns = SETTLES_WITHIN_NS
 
     def __init__(
         self,

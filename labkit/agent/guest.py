@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -10,15 +11,19 @@ import msgspec
 from labkit.agent.device import DeviceHost, StateFolders
 from labkit.agent.protocol import Opened
 from labkit.engines.iperf3 import FarEnd
-from labkit.errors import LabError
+from labkit.errors import CapabilityMissingError, LabError
 from labkit.linux import namespaces
 from labkit.linux.links import Links, switch_ipv6_off
 from labkit.linux.machine import machine_facts
+from labkit.linux.queues import PROC
+from labkit.units import NS_PER_S
 
 SENDER, PORT, NAMESPACE = "eth0", "eth1", "peer"
 CARRIER_WITHIN_S: Final = 30.0
 """By the guest's clock, which jumps while nothing runs: emulated cards take 2 s of it to find their link."""
 STEP_S: Final = 0.05
+STARTED_BY: Final = "labkit.exec="
+"""On the command line of a kernel that was started to run an agent."""
 
 
 class GuestHost(DeviceHost):
@@ -26,13 +31,19 @@ class GuestHost(DeviceHost):
 
     Raises
     ------
+    CapabilityMissingError
+        This machine was not started for the agent.
     LabError
         A card is missing, or has no link.
     """
 
     private = True
+    settles_within_ns = (
+        2 * NS_PER_S
+    )  # an emulated card sends on for a while, and its driver's watchdog counts
 
-    def __init__(self, folders: StateFolders) -> None:
+    def __init__(self, folders: StateFolders, proc: Path = PROC) -> None:
+        _check_alone(proc)
         self._peer_network = _joined()
         super().__init__(
             SENDER, port=f"{NAMESPACE}/{PORT}", i_know=None, ssh_connection=None, folders=folders
@@ -50,6 +61,19 @@ class GuestHost(DeviceHost):
                 return FarEnd(self._peer_network, links.index(PORT))
             finally:
                 links.close()
+
+
+def _check_alone(proc: Path) -> None:
+    """Refuse a machine that was not made for this agent: its cards are somebody's."""
+    try:
+        words = (proc / "cmdline").read_text().split()
+    except OSError:
+        words = []
+    if not any(word.startswith(STARTED_BY) for word in words):
+        raise CapabilityMissingError(
+            "guest: this is no machine that labkit started, and its interfaces are not taken; open "
+            "'nic:INTERFACE' instead"
+        )
 
 
 def _joined() -> int:

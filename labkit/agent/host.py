@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Final, Protocol
 
 from labkit._native import Progress
 from labkit.agent.protocol import Opened, Run
@@ -15,6 +15,8 @@ from labkit.factors import Scalar
 from labkit.linux.links import LinkFacts
 from labkit.records import Frames
 
+SETTLES_WITHIN_NS: Final = 100_000_000
+
 
 class Host(Protocol):
     """A device with its settings and its counters.
@@ -23,15 +25,16 @@ class Host(Protocol):
     ----------
     private : bool
         Whether it lies in namespaces that the agent made: other programs are run there alone.
+    settles_within_ns : int
+        Longest wait until two reads of its counters agree.
     """
 
     @property
-    def settles_within_ns(self) -> int:
-        """Longest wait until two reads of the counters agree, by the agent's clock."""
+    def private(self) -> bool:  # noqa: D102 - see above
         ...
 
     @property
-    def private(self) -> bool:  # noqa: D102 - see above
+    def settles_within_ns(self) -> int:  # noqa: D102 - see above
         ...
 
     def look(self, sink: str) -> Opened:

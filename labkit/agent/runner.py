@@ -28,7 +28,6 @@ from labkit.linux.machine import kept_off, steal_ns
 from labkit.records import Frames, Sample
 from labkit.units import NS_PER_S
 
-SETTLE_NS = 100_000_000
 SETTLE_STEP_S = 0.002
 SHORTEST_SAMPLE_NS = 1_000_000
 """Samples that come quicker would fill the stream with themselves."""
@@ -184,8 +183,8 @@ def _sample(
 
 
 def _settled(host: Host, sink: str) -> tuple[Reading, bool]:
-    """Counters once the queue is empty and two reads agree, within 100 ms; whether it came to that."""
-    deadline = time.monotonic_ns() + SETTLE_NS
+    """Counters once the queue is empty and two reads agree, within its time; whether it did."""
+    deadline = time.monotonic_ns() + host.settles_within_ns
     last = host.read(sink)
     while time.monotonic_ns() < deadline:
         time.sleep(SETTLE_STEP_S)

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from labkit._native import Progress
+from labkit.agent.host import SETTLES_WITHIN_NS
 from labkit.agent.peer_mode import PeerKnob
 from labkit.agent.protocol import Opened, Run
 from labkit.agent.readings import Reading
@@ -62,6 +63,7 @@ class VethHost:
     """
 
     private = True
+    settles_within_ns = SETTLES_WITHIN_NS
 
     def __init__(self, *, force_user_namespace: bool) -> None:
         user_namespace = namespaces.enter_private_network(force_user_namespace=force_user_namespace)

@@ -92,7 +92,7 @@ def virtual_machine(driver: str) -> RigInfo:
     return RigInfo(
         name=f"{VM_PREFIX}{driver}",
         title=f"{VM_TITLES[driver]} in an emulated machine: real driver, the kernel's pktgen, no root",
-        engines=("pktgen", *REAL_ENGINES),
+        engines=("pktgen", *(each for each in REAL_ENGINES if each != "xdp_live")),
         sinks=("port", *RECEIVING_SINKS),
         factors=VM_SETTINGS,
     )
