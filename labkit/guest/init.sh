@@ -59,7 +59,7 @@ make_link() {
 # the second it would tell of an end. Counted, for this clock runs on by itself while the CPU is idle.
 find_port() {
     tries=0 known=/sys/kernel/debug/virtio-ports
-    while [ $tries -lt 2000 ]; do
+    while [ $tries -lt 300 ]; do
         for port in /sys/class/virtio-ports/*; do
             [ "$(cat "$port/name" 2>/dev/null)" = labkit.agent ] || continue
             port=${port##*/}

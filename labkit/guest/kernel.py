@@ -148,7 +148,7 @@ def _from_here(root: Path, refused: CapabilityMissingError, zstd: Callable[[], s
         release = image.name.removeprefix("vmlinuz-")
         modules = root / "lib/modules" / release
         try:
-            image.open("rb").close()
+            image.open("rb").close()  # often root's alone
             files: dict[str, Read] = {
                 f"lib/modules/{release}/{path.relative_to(modules)}": path.read_bytes
                 for path in (modules / BUILTIN, *modules.glob("kernel/**/*.ko*"))

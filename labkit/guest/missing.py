@@ -141,7 +141,8 @@ def _found(name: str, search: str) -> str | None:
 def _is_static(path: Path) -> bool:
     """Whether the kernel runs it alone: no program header asks for an interpreter (elf(5), 64 bit)."""
     try:
-        head = path.open("rb").read(4096)
+        with path.open("rb") as file:
+            head = file.read(4096)
         if not head.startswith(b"\x7fELF\x02"):
             return False
         (offset,) = struct.unpack_from("<Q", head, 32)
