@@ -19,6 +19,7 @@ from labkit.rigs.paced import pacing, rate_missed
 from labkit.rigs.peer_counter import PeerRule
 from labkit.rigs.peer_counts import peer_counter, peer_dropped, peer_received
 from labkit.rigs.push_back import limiter_of
+from labkit.rigs.queue_limits import bql_told
 from labkit.units import NS_PER_S, ns_per_packet, rate_pps, seconds_to_ns
 
 BUSY_RATIO = 1.02
@@ -104,7 +105,11 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
         settings_asked=asked.settings_asked,
         settings_accepted=asked.settings_accepted,
         settings_effective=asked.settings_effective,
-        environment=asked.environment | _circumstances(asked, measured, counts, rule),
+        environment={
+            **asked.environment,
+            **_circumstances(asked, measured, counts, rule),
+            "bql": bql_told(measured.byte_limits, samples, counts.device_sent),
+        },
         privilege=asked.privilege,
         schema_version=SCHEMA_VERSION,
         samples=samples,
