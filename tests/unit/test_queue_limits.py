@@ -212,6 +212,22 @@ def test_disabled_limits_are_journalled_and_put_back(sys: Path, tmp_path: Path) 
     assert not journal.entries()
 
 
+@pytest.mark.parametrize(
+    ("limit", "left"),
+    [(WIDE_OPEN_BYTES, 0), (47_024, 47_024)],
+    ids=["held up by limit_min", "found by the kernel"],
+)
+def test_limit_that_was_wide_open_limits_again_in_the_runs_behind(sys: Path, limit: int, left: int) -> None:
+    knob = queue_knobs(NamedInterface("eth7", 7), sys=sys, proc=sys / "proc")["bql_limit_min"]
+    knob.write(WIDE_OPEN_BYTES)
+    # what dql_completed makes of it with the first packet
+    (sys / "class/net/eth7/queues/tx-0/byte_queue_limits/limit").write_text(f"{limit}\n")
+    knob.write(0)
+    assert byte_limits("eth7", sys).limit_bytes == left
+    knob.write(3000)
+    assert byte_limits("eth7", sys).limit_bytes == left
+
+
 def test_series_starts_with_the_reading_before_the_run() -> None:
     trial = simulated(QDISC_RIG, STACK, bql_limit_min=100_000, bql_limit_max=200_000)
     series = bql_series(trial)
