@@ -96,7 +96,7 @@ def _wire_gbit_per_s(trial: Trial) -> float | None:
 
 
 def _segments(trial: Trial) -> list[str]:
-    if trial.segments_sent is None:
+    if trial.segments_sent is None or "super_packets" not in trial.environment:
         return []
     carriers = number(trial.environment.get("super_packets"))
     counted = trial.environment.get("device_packets_are")
