@@ -41,6 +41,7 @@ _HOMES = {
     "summarise": "labkit.analysis.summary",
     "summary_frame": "labkit.analysis.summary",
     "scaling": "labkit.analysis.scaling",
+    "oscillation": "labkit.analysis.streams",
     "pivot": "labkit.analysis.pivot",
     "table": "labkit.analysis.pivot",
     "explain": "labkit.experiment.explain",

@@ -33,6 +33,7 @@ from labkit.nic.knob import Knob
 from labkit.nic.link_knobs import End, knobs_of_ends
 from labkit.nic.put_back import notes_of
 from labkit.nic.queue_knobs import queue_knobs
+from labkit.nic.sysctl_knobs import sysctl_knobs
 from labkit.records import Frames, Privilege
 
 SENDER, PEER, IFB = "veth0", "veth1", "ifb0"
@@ -45,6 +46,8 @@ CARRIER_WITHIN_S, CARRIER_STEP_S = 2.0, 0.001
 SENDER_CHANNELS = ("rx_channels", "tx_channels")
 SUPER_PACKETS = "tx_udp_segmentation"
 """Off, a super-packet of UDP segments leaves as its frames; on, these devices take it whole."""
+TCP_LIMIT = "tcp_limit_output_bytes"
+"""Of the sending namespace: the socket reads it there (net/ipv4/tcp_output.c, tcp_small_queue_check)."""
 PEER_NAPI = ("napi_defer_hard_irqs", "gro_flush_timeout_ns")
 PEER_FILES = ("threaded", *PEER_NAPI)
 """Settings of the receiving end, where a veth's NAPI runs."""
@@ -123,6 +126,7 @@ class VethHost:
             why_not_threaded=self._absent.get("threaded", "this kernel has none"),
         )
         self._knobs.update({name: files[name] for name in PEER_NAPI if name in files})
+        self._knobs.update({name: knob for name, knob in sysctl_knobs().items() if name == TCP_LIMIT})
         self._links.set_up(SENDER, up=True)
         self._peer_links.set_up(PEER, up=peer_carrier)
         self._wait_operational(yes=peer_carrier)
