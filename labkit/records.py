@@ -116,7 +116,8 @@ class Workload(msgspec.Struct, frozen=True):
         pktgen: further commands in its own words, ``;`` between them, as in ``flag UDPSRC_RND; vlan_id 5``;
         they are written after those that the flow and the fields above stand for.
     message_bytes : int or None
-        tcp: bytes that one write hands to the socket; None is 16 384, as netperf has it on Linux.
+        tcp: bytes that one write hands to the socket; None is 16 384, as netperf has it on Linux. The flow is
+        not sent then: the stack makes frames as long as the MTU allows, and a run's count is one of writes.
     cpus : int or None
         CPUs that send, each with a thread and a queue of its own; None is one.
     ring_frames : int or None

@@ -126,6 +126,9 @@ class FakeHost:
     def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:
         return {}, {}
 
+    def byte_limits(self, sink: str) -> None:
+        return None
+
     def empty_queue(self, sink: str) -> bool:
         return False
 

@@ -16,6 +16,7 @@ from labkit.agent.device_facts import device_knobs, device_of, driver_of, interr
 from labkit.agent.host import SETTLES_WITHIN_NS
 from labkit.agent.port import Port
 from labkit.agent.protocol import Opened, Run
+from labkit.agent.queue_limits import ByteLimits, byte_limits
 from labkit.agent.readings import Reading
 from labkit.agent.sinks import Sink, receiving
 from labkit.engines.iperf3 import FarEnd
@@ -185,6 +186,10 @@ class DeviceHost:
         """Counters of the device and of the port."""
         port = self._port_of(sink)
         return self._stats.read(self._device.ifindex), port.counters() if port else {}
+
+    def byte_limits(self, sink: str) -> ByteLimits:  # noqa: ARG002 - one device, whatever the sink
+        """Byte queue limits of the device's first queue."""
+        return byte_limits(self._device.name)
 
     def empty_queue(self, sink: str) -> bool:  # noqa: ARG002 - the qdisc is the host's
         """Leave the host's qdisc alone."""

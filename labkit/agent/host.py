@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from labkit._native import Progress
 from labkit.agent.protocol import Opened, Run
+from labkit.agent.queue_limits import ByteLimits
 from labkit.agent.readings import Reading
 from labkit.agent.sinks import Sink
 from labkit.engines.iperf3 import FarEnd
@@ -63,6 +64,10 @@ class Host(Protocol):
 
     def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:
         """Device and peer link counters alone: what a live sample can afford."""
+        ...
+
+    def byte_limits(self, sink: str) -> ByteLimits | None:
+        """Byte queue limits of the sending device's first queue now; None where nobody can look."""
         ...
 
     def empty_queue(self, sink: str) -> bool:

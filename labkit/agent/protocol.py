@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from labkit.agent.queue_limits import ByteLimits
 from labkit.agent.readings import Reading, Worker
 from labkit.agent.sink_records import Arrived, SinkConfig
 from labkit.engines.base import EngineConfig, EngineReport
@@ -229,6 +230,8 @@ class Measured(Message, frozen=True, kw_only=True):
         Device counters as the engine ended; what `after` has more left a queue later.
     settled : bool
         Whether the queue was empty and two reads in a row agreed in the end.
+    byte_limits : list of ByteLimits
+        Byte queue limits before and after; empty where nobody could look.
     samples : CpuSamples or None
         What the senders' CPUs did meanwhile, where a profile was wanted.
     """
@@ -249,6 +252,7 @@ class Measured(Message, frozen=True, kw_only=True):
     steal_ns: int | None
     kernel_warnings: list[str] | None
     arrived: Arrived | None = None
+    byte_limits: list[ByteLimits] = []
     samples: CpuSamples | None = None
 
 

@@ -12,6 +12,7 @@ import msgspec
 from labkit.agent.channel import Channel
 from labkit.agent.host import Host
 from labkit.agent.protocol import Failed, Live, Measured, Run, Stop
+from labkit.agent.queue_limits import ByteLimits
 from labkit.agent.readings import Reading
 from labkit.agent.sampling import sampling
 from labkit.agent.sinks import Sink
@@ -80,7 +81,7 @@ def _sent(
         engine = placed(choose(request.engine), host.far(request.sink))
         senders = Senders(engine, frames, configs, lambda: os.eventfd_write(wake_fd, 1))
         with host.receiver(request, frames, senders.progress, cpus) as sink:
-            before = host.read(request.sink)
+            limits, before = [host.byte_limits(request.sink)], host.read(request.sink)
             try:
                 senders.start()
                 with kept_off(cpus):
@@ -91,6 +92,7 @@ def _sent(
             workers = senders.reports()
             at_end, _ = host.read_links(request.sink)
             after, settled = _settled(host, request.sink)
+            limits.append(host.byte_limits(request.sink))
             arrived = None if sink is None else sink.finish(_moved(host, request, before, after))
     stolen_after = _stolen_ns(cpus)
     device, counter, peer = host.counter(request.sink)
@@ -111,6 +113,7 @@ def _sent(
         steal_ns=None if stolen_before is None or stolen_after is None else stolen_after - stolen_before,
         kernel_warnings=log.warnings(),
         arrived=arrived,
+        byte_limits=[each for each in limits if each is not None],
     )
 
 
@@ -172,6 +175,7 @@ def _sample(
     moved = counter_deltas(before.peer, peer)
     counts = [moved.get(name) for name in request.peer_counters]
     known = [count for count in counts if count is not None]
+    limits = host.byte_limits(request.sink) or ByteLimits()
     counted = sum(known) if counts and len(known) == len(counts) else None
     return Sample(
         at_ns=time.monotonic_ns() - started_ns,
@@ -179,6 +183,8 @@ def _sample(
         engine_refused=None if request.engine in PEER_NAMES else senders.refused,
         device_sent=counter_deltas(before.device, device).get(counter),
         peer_received=sink.received if sink is not None else counted,
+        bql_limit_bytes=limits.limit_bytes,
+        bql_inflight_bytes=limits.inflight_bytes,
     )
 
 

@@ -195,6 +195,7 @@ def merged(reports: Sequence[EngineReport]) -> EngineReport:
         gaps=sorted(gaps.items()) if all(report.gaps is not None for report in reports) else None,
         burst_frames=max((report.burst_frames or 0 for report in reports), default=0) or None,
         zero_copy=_all([report.zero_copy for report in reports]),
+        stream=next((report.stream for report in reports), None),  # nobody sends two
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from labkit.analysis.scaling import scaling
 from labkit.analysis.summary import PointSummary, ResultsLike, caveat, summarise
+from labkit.cli.stream_text import stream_lines
 from labkit.records import EMULATED, WHAT_IF, Mark, Trial
 from labkit.traffic.sizes import mean_wire_bytes, sizes_text
 from labkit.units import NS_PER_US, gbit_per_s, ns_to_seconds, percent_error
@@ -85,7 +86,7 @@ def trial_text(trial: Trial) -> str:
         f"  {_agreement(trial)}",
         f"  limiter: {trial.limiter or 'none proven'}; marks: {', '.join(trial.marks) or 'none'}",
     ]
-    lines[3:3] = [*_segments(trial), *_pacing(trial), *_workers(trial)]
+    lines[3:3] = [*_segments(trial), *stream_lines(trial), *_pacing(trial), *_workers(trial)]
     lines += _received(trial)
     peer_mode = trial.environment.get("peer_mode") or {}
     lines += [f"  {peer_mode['note']}"] if "note" in peer_mode else []
@@ -102,7 +103,7 @@ def _wire_gbit_per_s(trial: Trial) -> float | None:
 
 
 def _segments(trial: Trial) -> list[str]:
-    if trial.segments_sent is None:
+    if trial.segments_sent is None or "super_packets" not in trial.environment:
         return []
     carriers = number(trial.environment.get("super_packets"))
     counted = trial.environment.get("device_packets_are")

@@ -12,6 +12,7 @@ import msgspec
 
 from labkit._native import Progress, StopFlag
 from labkit.engines.priority import check_priority
+from labkit.engines.stream_records import StreamReport
 from labkit.errors import CapabilityMissingError, LabError, WorkloadError
 from labkit.records import Frames
 
@@ -125,6 +126,8 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
         Of a paced run the most frames that left together.
     zero_copy : bool or None
         Of af_xdp whether the device read the frames where they lay; False where the kernel copied them.
+    stream : StreamReport or None
+        Of a TCP stream what its two ends did; None of frames.
     """
 
     sent: int | None
@@ -145,6 +148,7 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
     gaps: list[tuple[int, int]] | None = None
     burst_frames: int | None = None
     zero_copy: bool | None = None
+    stream: StreamReport | None = None
 
     @property
     def elapsed_ns(self) -> int:

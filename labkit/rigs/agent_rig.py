@@ -16,7 +16,7 @@ from labkit.agent.sampling import PROFILING_S
 from labkit.audit.run import audit_summary
 from labkit.engines.choose import choose
 from labkit.errors import LabError, LabWarning
-from labkit.factors import PROGRAM_NAMES, RECEIVING_SINKS, Scalar, Settings
+from labkit.factors import PROGRAM_NAMES, RECEIVING_SINKS, STREAM_NAMES, Scalar, Settings
 from labkit.linux.machine import machine_facts
 from labkit.linux.perf_script import CpuSamples
 from labkit.records import Frames, RigInfo, Sample, Traffic, Trial, Workload
@@ -27,6 +27,7 @@ from labkit.rigs.peer_counter import PeerRule
 from labkit.rigs.push_back import pushed_back, seen_above
 from labkit.rigs.requests import asked_of_sender, engine_config, run_request
 from labkit.rigs.sink_checks import check_block
+from labkit.rigs.streams import RULE, frame_bytes_of
 from labkit.traffic.limits import check_frames
 from labkit.units import seconds_to_ns
 
@@ -236,7 +237,7 @@ class AgentRig(OpenRig):
         config = engine_config(workload, frames, duration_ns=seconds_to_ns(duration_s), count=count)
         engine.check(frames, config)
         self._client.load(frames)
-        rule = self._peer_rule(frames, sink)
+        rule = RULE if engine.name in STREAM_NAMES else self._peer_rule(frames, sink)
         measured, samples = self._client.run(
             run_request(workload, config, sink, rule, profile=profile, sample_every_ns=sample_every_ns),
             longest_s=duration_s + (PROFILING_S if profile else 0.0),
@@ -247,7 +248,7 @@ class AgentRig(OpenRig):
             rig=self._info.name,
             engine=engine.name,
             sink=sink,
-            frame_bytes=frames.longest_bytes,
+            frame_bytes=frame_bytes_of(engine.name, frames, self._accepted),
             batch=None if engine.name in PROGRAM_NAMES else config.batch,
             duration_s=duration_s,
             rate_pps=workload.rate_pps,

@@ -10,15 +10,18 @@ import msgspec
 
 from labkit.agent.protocol import Measured
 from labkit.counters.deltas import counter_delta, counter_deltas
-from labkit.counters.reconcile import Counts, difference_reason, reconciled
+from labkit.counters.reconcile import Counts
 from labkit.engines.base import EngineReport
 from labkit.factors import PEER_NAMES, Scalar
 from labkit.records import SCHEMA_VERSION, Mark, Privilege, Sample, Trial
+from labkit.rigs.agreement import agreement, difference, segments
 from labkit.rigs.arrived import sink_told
 from labkit.rigs.paced import pacing, rate_missed
 from labkit.rigs.peer_counter import PeerRule
 from labkit.rigs.peer_counts import peer_counter, peer_dropped, peer_received
 from labkit.rigs.push_back import limiter_of
+from labkit.rigs.queue_limits import bql_told
+from labkit.rigs.streams import stream_told
 from labkit.units import NS_PER_S, ns_per_packet, rate_pps, seconds_to_ns
 
 BUSY_RATIO = 1.02
@@ -79,20 +82,14 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
         engine_refused=None if asked.engine in PEER_NAMES else report.refused,
         refused_by_errno=dict(report.refused_by_errno),
         partial_returns=None if asked.engine in PEER_NAMES else report.partial_returns,
-        segments_sent=None if report.super_packets is None else report.sent,
+        segments_sent=segments(report),
         qdisc_dropped=counts.qdisc_dropped,
         device_sent=counts.device_sent,
         device_dropped=counts.device_dropped,
         peer_received=counts.peer_received,
         peer_dropped=counts.peer_dropped,
-        reconciled=reconciled(counts),
-        difference_reason=difference_reason(
-            counts,
-            refused_by_errno=report.refused_by_errno,
-            fatal_errno=report.fatal_errno,
-            carrier=measured.carrier,
-            peer_note=rule.note,
-        ),
+        reconciled=agreement(counts, report),
+        difference_reason=difference(counts, measured, rule),
         limiter=limiter_of(
             counts,
             carrier=measured.carrier,
@@ -105,7 +102,11 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
         settings_asked=asked.settings_asked,
         settings_accepted=asked.settings_accepted,
         settings_effective=asked.settings_effective,
-        environment=asked.environment | _circumstances(asked, measured, counts, rule),
+        environment={
+            **asked.environment,
+            **_circumstances(asked, measured, counts, rule),
+            "bql": bql_told(measured.byte_limits, samples, counts.device_sent),
+        },
         privilege=asked.privilege,
         schema_version=SCHEMA_VERSION,
         samples=samples,
@@ -172,6 +173,8 @@ def _cpu_shared(asked: Asked, measured: Measured) -> bool:
         return False
     if (measured.steal_ns or 0) > STOLEN_SHARE * wall_ns + ONE_TICK_NS:
         return True
+    if report.stream is not None:
+        return False  # it waits for its reader, and for what is on its way in the end
     # a sender that was stopped as a whole, or frozen with its group, waits for no CPU; it ends too late
     if wall_ns > BUSY_RATIO * seconds_to_ns(asked.duration_s) + ONE_TICK_NS:
         return True
@@ -256,6 +259,7 @@ def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerR
         "peer_counter": peer_counter(asked.sink, measured, rule),
         **sink_told(measured.arrived, report, counts.engine_sent),
         **_super_packets(asked, report, counts),
+        **stream_told(report, asked.frame_bytes, counts.device_sent),
         **pacing(asked.rate_pps, report, counts),
         **_buffers(report),
         **_attempted(report),

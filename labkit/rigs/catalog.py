@@ -14,12 +14,15 @@ from labkit.factors import (
     RECEIVING_SINKS,
     SETTING_NAMES,
     SINK_NAMES,
+    STREAM_NAMES,
     WORKLOAD_FACTORS,
 )
 from labkit.paths import data_dir
 from labkit.records import RigInfo, Workload
+from labkit.rigs.lacking import why_not
 from labkit.rigs.profiles import load_profiles
 from labkit.rigs.sink_checks import check_sink_factors
+from labkit.rigs.streams import check_stream
 from labkit.simnic.profile import Profile
 from labkit.simnic.sender import Sender, terms
 from labkit.simnic.settings import setting_rules
@@ -34,12 +37,12 @@ PEERS: Final = tuple(peer.name for peer in peers())
 VETH: Final = RigInfo(
     name="veth",
     title="two ends of a veth pair in private namespaces; real packets, no root",
-    engines=(*REAL_ENGINES, *PEERS),
+    engines=(*REAL_ENGINES, "tcp", *PEERS),
     sinks=("stack", "ifb", *RECEIVING_SINKS),
     factors=(
         *("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "txqueuelen"),
         *("rx_channels", "tx_channels", "gro", "threaded", "napi_defer_hard_irqs", "gro_flush_timeout_ns"),
-        *("peer", "tx_udp_segmentation"),
+        *("peer", "tx_udp_segmentation", "tcp_limit_output_bytes"),
     ),
 )
 
@@ -129,6 +132,7 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
         raise WorkloadError(f"cpu {workload.cpu}: CPUs count from 0")
     if info.name.startswith(SIM_PREFIX):
         _check_real_only(info, workload)
+    check_stream(info, workload, simulated=info.name.startswith(SIM_PREFIX))
     check_sink_factors(info, workload)
     if workload.engine in PEER_NAMES and cpus > 1:
         raise CapabilityMissingError(
@@ -145,7 +149,7 @@ def _check_own_factors(info: RigInfo, workload: Workload) -> None:
             f"rig '{info.name}': engine '{workload.engine}' has no ring_frames; take engine 'tx_ring' on rig "
             f"'{VETH.name}'"
         )
-    if workload.message_bytes is not None and (simulated_rig or workload.engine != "tcp"):
+    if workload.message_bytes is not None and (simulated_rig or workload.engine not in STREAM_NAMES):
         raise CapabilityMissingError(
             f"rig '{info.name}': engine '{workload.engine}' has no message_bytes; take engine 'tcp' on rig "
             f"'{VETH.name}'"
@@ -244,5 +248,8 @@ def _having_engine(engine: str) -> list[RigInfo]:
 def _missing(
     info: RigInfo, what: str, has: Sequence[str], having: Sequence[RigInfo]
 ) -> CapabilityMissingError:
+    why = why_not(info.name, what)
+    if why is not None:
+        return CapabilityMissingError(f"rig '{info.name}' has no {what}: {why}")
     instead = f"try rig '{having[0].name}'" if having else "no rig of this version has it"
     return CapabilityMissingError(f"rig '{info.name}' has no {what} (it has {listed(has)}); {instead}")
