@@ -7,6 +7,7 @@ from labkit.engines.base import Engine
 from labkit.engines.gso import Gso
 from labkit.engines.iperf3 import FarEnd, Iperf3
 from labkit.engines.peers import BARE_BATCHES, BareLoop, Peer, Sendp, Tcpreplay, Trafgen
+from labkit.engines.pktgen import PktgenEngine
 from labkit.engines.send import Send
 from labkit.engines.sendmmsg import Sendmmsg
 from labkit.engines.tx_ring import TxRing
@@ -22,7 +23,16 @@ def choose(name: str) -> Engine:
     WorkloadError
         No engine has this name; the message lists those that have one.
     """
-    engines: tuple[Engine, ...] = (Send(), Sendmmsg(), TxRing(), Gso(), AfXdp(), XdpLive(), *peers())
+    engines: tuple[Engine, ...] = (
+        Send(),
+        Sendmmsg(),
+        TxRing(),
+        Gso(),
+        AfXdp(),
+        XdpLive(),
+        PktgenEngine(),
+        *peers(),
+    )
     for engine in engines:
         if engine.name == name:
             return engine
