@@ -6,12 +6,12 @@ files that are damaged, and for the initramfs alone its init, busybox or the loa
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -143,9 +143,10 @@ def _intact(folder: Path) -> _Manifest | None:
         same = manifest.files == _files(folder)
     except (OSError, msgspec.DecodeError):
         return None
-    if same:
-        os.utime(folder)
-    return manifest if same else None
+    if not same:
+        return None
+    _used_now(folder)
+    return manifest
 
 
 def _files(folder: Path) -> tuple[_File, ...]:
@@ -157,7 +158,7 @@ def _files(folder: Path) -> tuple[_File, ...]:
     return tuple(found)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _replacing(folder: Path) -> Iterator[Path]:
     """A folder to build in; put in the place of `folder` when it was built in, gone whatever happens."""
     for left in folder.parent.glob("building-*"):  # by one that was killed
@@ -200,7 +201,7 @@ def _initramfs(cache: Path, files: list[initramfs.Entry]) -> Path:
         finally:
             half.unlink(missing_ok=True)
         _prune(cache, "initramfs-*", KEPT_INITRAMFS, path)
-    os.utime(path)
+    _used_now(path)
     return path
 
 
@@ -212,6 +213,11 @@ def _prune(cache: Path, pattern: str, kept: int, used: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+
+
+def _used_now(path: Path) -> None:
+    with contextlib.suppress(OSError):  # a cache may be somebody else's
+        os.utime(path)
 
 
 def _used_at(path: Path) -> float:

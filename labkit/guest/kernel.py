@@ -78,12 +78,16 @@ def make_kernel(
     work = folder / "work"
     work.mkdir()
     zstd = functools.partial(program, ZSTD, search)
-    with ExitStack() as opened:
-        try:
-            parts = opened.enter_context(_from_apt(work, package, tell, search))
-        except CapabilityMissingError as refused:
-            return _written(folder, _from_here(root, refused, zstd), zstd, tell)
-        return _written(folder, parts, zstd, tell)
+    try:
+        with ExitStack() as opened:
+            try:
+                parts = opened.enter_context(_from_apt(work, package, tell, search))
+            except CapabilityMissingError as refused:
+                parts = _from_here(root, refused, zstd)
+                tell(f"{refused.message}; taking {parts.source} of this machine")
+            return _written(folder, parts, zstd, tell)
+    except tarfile.TarError as damaged:
+        raise LabError(f"{package}: what dpkg-deb unpacked is damaged: {damaged}; try again") from damaged
 
 
 def _written(folder: Path, parts: _Parts, zstd: Callable[[], str], tell: Callable[[str], None]) -> KernelMade:
