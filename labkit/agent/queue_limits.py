@@ -13,8 +13,8 @@ from labkit.linux.queues import SYS, read_word
 
 FIRST_QUEUE: Final = "queues/tx-0/byte_queue_limits"
 TORN_BYTES: Final = 1 << 31
-"""From here on `inflight` is no amount: bql_show_inflight (net/core/net-sysfs.c) subtracts two counters without
-a lock, and shows what comes out below 0 as almost 2^32."""
+"""From here on `inflight` is no amount: bql_show_inflight (net/core/net-sysfs.c) subtracts two counters
+without a lock, and shows what comes out below 0 as almost 2^32."""
 
 
 class ByteLimits(msgspec.Struct, frozen=True, kw_only=True):
