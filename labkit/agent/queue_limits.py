@@ -12,6 +12,9 @@ from labkit.linux import namespaces
 from labkit.linux.queues import SYS, read_word
 
 FIRST_QUEUE: Final = "queues/tx-0/byte_queue_limits"
+TORN_BYTES: Final = 1 << 31
+"""From here on `inflight` is no amount: bql_show_inflight (net/core/net-sysfs.c) subtracts two counters
+without a lock, and shows what comes out below 0 as almost 2^32."""
 
 
 class ByteLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,9 +42,10 @@ def byte_limits(name: str, sys: Path = SYS) -> ByteLimits:
     limit = _bytes(folder / "limit")
     if limit is None:
         return ByteLimits()
+    inflight = _bytes(folder / "inflight")
     return ByteLimits(
         limit_bytes=limit,
-        inflight_bytes=_bytes(folder / "inflight"),
+        inflight_bytes=None if inflight is None or inflight >= TORN_BYTES else inflight,
         limit_min_bytes=_bytes(folder / "limit_min"),
         limit_max_bytes=_bytes(folder / "limit_max"),
     )

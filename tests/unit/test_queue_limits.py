@@ -71,6 +71,14 @@ def test_files_of_the_first_queue_are_read_and_a_device_without_them_has_none(sy
     assert byte_limits("eth8", sys) == byte_limits("gone", sys) == ByteLimits()
 
 
+def test_bytes_in_flight_below_0_are_not_known(sys: Path) -> None:
+    inflight = sys / "class/net/eth7/queues/tx-0/byte_queue_limits/inflight"
+    inflight.write_text(f"{2**32 - 1514}\n")
+    assert byte_limits("eth7", sys).inflight_bytes is None
+    inflight.write_text("0\n")
+    assert byte_limits("eth7", sys).inflight_bytes == 0
+
+
 NOTHING = reading(0)
 
 
