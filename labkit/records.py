@@ -22,6 +22,7 @@ Mark: TypeAlias = Literal[
     "rate-missed",
     "device-reset",
     "frozen",
+    "ended-early",
     "no-carrier",
     "nothing-sent",
     "unsettled",

@@ -18,6 +18,7 @@ from labkit.rigs.arrived import sink_told
 from labkit.rigs.paced import pacing, rate_missed
 from labkit.rigs.peer_counter import PeerRule
 from labkit.rigs.peer_counts import peer_counter, peer_dropped, peer_received
+from labkit.rigs.pktgen_view import ended_early, pktgen_told, sent_bytes
 from labkit.rigs.push_back import limiter_of
 from labkit.units import NS_PER_S, ns_per_packet, rate_pps, seconds_to_ns
 
@@ -66,7 +67,7 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
         rig=asked.rig,
         engine=asked.engine,
         sink=asked.sink,
-        frame_bytes=asked.frame_bytes,
+        frame_bytes=sent_bytes(report, asked.frame_bytes),
         batch=asked.batch,
         duration_s=asked.duration_s,
         rate_pps=asked.rate_pps,
@@ -89,6 +90,7 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
             counts,
             refused_by_errno=report.refused_by_errno,
             fatal_errno=report.fatal_errno,
+            ended_early=ended_early(report),
             carrier=measured.carrier,
             peer_note=rule.note,
         ),
@@ -156,6 +158,7 @@ def _marks(asked: Asked, measured: Measured, counts: Counts, samples: tuple[Samp
         "rate-missed": rate_missed(asked.rate_pps, measured.report, counts),
         "device-reset": bool(asked.device_resets),
         "frozen": _frozen(samples, measured.report.elapsed_ns),
+        "ended-early": ended_early(measured.report) is not None,
         "no-carrier": not measured.carrier,
         "nothing-sent": counts.device_sent == 0,
         "unsettled": not measured.settled or late,
@@ -257,6 +260,7 @@ def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerR
         **_super_packets(asked, report, counts),
         **pacing(asked.rate_pps, report, counts),
         **_buffers(report),
+        **pktgen_told(report),
         **_attempted(report),
         "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),
         "ended_by": report.ended_by,

@@ -21,6 +21,7 @@ from labkit.rigs import catalog
 from labkit.rigs.agent_rig import AgentRig
 from labkit.rigs.driver_view import driver_view, effective_settings
 from labkit.rigs.peer_counter import PeerRule, peer_rule
+from labkit.rigs.pktgen_sink import STACK, UP_OWN_PATH
 
 WIRE, PORT = "wire", "port"
 PORT_COUNTERS: Final = ("rx_packets",)
@@ -82,7 +83,7 @@ class DeviceRig(AgentRig):
             name=f"{catalog.DEVICE_PREFIX}{name}",
             title=f"interface {name}, driver {opened.driver or 'unknown'}",
             engines=catalog.DEVICE.engines,
-            sinks=(WIRE, PORT, *RECEIVING_SINKS) if port else (WIRE,),
+            sinks=(WIRE, PORT, STACK, *RECEIVING_SINKS) if port else (WIRE, STACK),
             factors=tuple(opened.settings),
         )
         self._facts = facts_of(opened.driver or "")
@@ -163,6 +164,10 @@ class DeviceRig(AgentRig):
     def _observed(self, measured: Measured, sink: str) -> dict[str, Any]:  # noqa: ARG002 - one device
         """Push-back, interrupts and resets by the driver's own counters; None is not counted here."""
         return driver_view(measured, self._facts)
+
+    def _peer_rule(self, frames: Frames, sink: str) -> PeerRule:
+        """The rule for these frames; nothing else counts what never leaves."""
+        return UP_OWN_PATH if sink == STACK else super()._peer_rule(frames, sink)
 
     def _find_rule(self, frames: Frames, looked: Opened) -> PeerRule:
         """Counters of the port, where there is one."""
