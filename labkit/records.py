@@ -23,6 +23,7 @@ Mark: TypeAlias = Literal[
     "rate-missed",
     "device-reset",
     "frozen",
+    "ended-early",
     "no-carrier",
     "nothing-sent",
     "unsettled",

@@ -26,7 +26,7 @@ from labkit.linux.ethtool import Ethtool
 from labkit.linux.interfaces import HeldInterface
 from labkit.linux.link_stats import LinkStats
 from labkit.linux.links import LinkFacts, Links, driver_statistics
-from labkit.linux.machine import softnet_dropped
+from labkit.linux.machine import softnet_dropped, softnet_processed
 from labkit.linux.management import management_facts
 from labkit.linux.namespaces import network_inode
 from labkit.linux.processes import is_alive, owner_of
@@ -39,7 +39,7 @@ from labkit.nic.put_back import notes_of
 from labkit.nic.sysctl_knobs import SYSCTLS
 from labkit.records import Frames, Privilege
 
-WIRE, PORT = "wire", "port"
+WIRE, PORT, STACK = "wire", "port", "stack"
 OF_NO_INTERFACE = 0
 """Stands for an interface's number in the lock of settings that belong to the namespace."""
 
@@ -153,7 +153,9 @@ class DeviceHost:
         return self._links.facts(self._device.name)
 
     def counter(self, sink: str) -> tuple[str, str, str | None]:
-        """The device's tx_packets, and the port."""
+        """The device's tx_packets, and the port; of what never leaves, what the receive path took in."""
+        if sink == STACK:
+            return "softnet", "processed", None
         port = self._port_of(sink)
         return self._device.name, "tx_packets", port.name if port else None
 
@@ -184,6 +186,9 @@ class DeviceHost:
 
     def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:
         """Counters of the device and of the port."""
+        if sink == STACK:
+            processed = softnet_processed()
+            return {} if processed is None else {"processed": processed}, {}
         port = self._port_of(sink)
         return self._stats.read(self._device.ifindex), port.counters() if port else {}
 
@@ -264,7 +269,7 @@ class DeviceHost:
         ask_for_absent(self._ethtool, self._device.name, self._device.ifindex, absent)
 
     def _port_of(self, sink: str) -> Port | None:
-        return None if sink == WIRE else self._port
+        return None if sink in (WIRE, STACK) else self._port
 
 
 def _turned(journal: FileJournal, names: Collection[str]) -> bool:

@@ -29,6 +29,7 @@ MARKS: Final[Mapping[Mark, str]] = {
     "rate-missed": "the asked rate was not reached within 0.1 % (of a second, where the run was shorter)",
     "device-reset": "the device started again during the run, by its driver's own counters",
     "frozen": "no live sample came for five intervals: the sender stood still; look at what stopped it",
+    "ended-early": "the sender ended before its count or time, and nobody here stopped it",
     "no-carrier": "the link was down during the run",
     "nothing-sent": "the device counted no frame",
     "unsettled": "frames left a queue after the sender's end, which makes pps too high, or are in it still; "
@@ -86,7 +87,7 @@ def trial_text(trial: Trial) -> str:
         f"  {_agreement(trial)}",
         f"  limiter: {trial.limiter or 'none proven'}; marks: {', '.join(trial.marks) or 'none'}",
     ]
-    lines[3:3] = [*_segments(trial), *stream_lines(trial), *_pacing(trial), *_workers(trial)]
+    lines[3:3] = [*_segments(trial), *stream_lines(trial), *_pacing(trial), *_pktgen(trial), *_workers(trial)]
     lines += _received(trial)
     peer_mode = trial.environment.get("peer_mode") or {}
     lines += [f"  {peer_mode['note']}"] if "note" in peer_mode else []
@@ -119,6 +120,14 @@ def _pacing(trial: Trial) -> list[str]:
         return []
     gaps = f"{number(seen['gap_p50_ns'])} ns in the median, {number(seen['gap_p99_ns'])} ns p99"
     return [f"  gaps between calls {gaps}; longest burst {number(seen['burst_frames'])}"]
+
+
+def _pktgen(trial: Trial) -> list[str]:
+    """What the kernel's pktgen took otherwise than asked."""
+    told = trial.environment.get("pktgen") or {}
+    lines = [f"  asked {each['asked']}, accepted {each['accepted']}" for each in told.get("accepted", [])]
+    more = told.get("beyond_count")
+    return [*lines, *([f"  {number(more)} frames more than asked: a burst is not cut"] if more else [])]
 
 
 def _workers(trial: Trial) -> list[str]:

@@ -178,6 +178,7 @@ class _Run:
                 burst=self.settings.burst,
                 commands=[asked.line for asked in self._commands],
                 frames_differ=self._differences(),
+                one_size=self._one_size(),
                 devices=[self._told(ended)],
             ),
         )
@@ -204,10 +205,13 @@ class _Run:
             if ended.text.params.get(name, last[name].value) != str(int(last[name].value))
         ]
         asked_bytes, size_bytes = self._frames.longest_bytes, ended.result.size_bytes
-        one_size = not is_mix(self._frames) and not any(name in last for name in SIZES)
-        if one_size and ended.result.packets and size_bytes != asked_bytes:
+        if self._one_size() and ended.result.packets and size_bytes != asked_bytes:
             found.append((f"frame_bytes {asked_bytes}", str(size_bytes)))
         return found
+
+    def _one_size(self) -> bool:
+        asked = {asked.command.name for asked in self._commands}
+        return not is_mix(self._frames) and asked.isdisjoint(SIZES)
 
     def _other_rate(self, ended: Ended) -> Accepted:
         """A rate whose gap is no whole number of nanoseconds."""

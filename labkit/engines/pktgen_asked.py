@@ -75,12 +75,17 @@ def settings_of(frames: Frames, config: EngineConfig) -> Settings:
 
 def commands_of(frames: Frames, config: EngineConfig, settings: Settings) -> list[Asked]:
     """Everything that a device is told, in order; the workload's own commands come last and win."""
+    flow = flow_commands(frames)
+    # a device without a source address shows its interface's, and a kernel that is taking the interface away
+    # follows a null pointer for it (pktgen_if_show beside pktgen_remove_device, Linux 6.1)
+    first = [asked for asked in flow if asked.command.name == "src_mac"]
     return [
+        *first,
         ask("count", config.count or 0),
         ask("xmit_mode", settings.xmit_mode),
         ask("clone_skb", settings.clone_skb),
         ask("burst", settings.burst),
-        *flow_commands(frames),
+        *(asked for asked in flow if asked not in first),
         *_gap(config, settings),
         *(ask(name, config.queue) for name in ("queue_map_min", "queue_map_max")),
         *settings.own,

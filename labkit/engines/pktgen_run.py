@@ -207,7 +207,7 @@ class Course:
             progress.store(text.sofar, text.errors if self._errors_count else 0)
 
     def _end(self) -> None:
-        """Stop what still runs, once it runs: a stop before the start would be lost, for a start wipes it out.
+        """Stop what runs, once it runs: a stop before the start would be lost, for a start wipes it out.
 
         A stop to what has stopped already is a warning in the kernel's log.
         """

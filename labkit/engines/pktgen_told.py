@@ -52,6 +52,8 @@ class PktgenTold(msgspec.Struct, frozen=True, kw_only=True):
         What a device was asked, in order, count and queue of the first one.
     frames_differ : list of str
         What its frames have otherwise than the flow's.
+    one_size : bool
+        Whether all frames were meant to be of one length.
     """
 
     xmit_mode: str
@@ -59,6 +61,7 @@ class PktgenTold(msgspec.Struct, frozen=True, kw_only=True):
     burst: int
     commands: list[str]
     frames_differ: list[str]
+    one_size: bool
     devices: list[DeviceTold]
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import ipaddress
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -23,12 +22,16 @@ from labkit.errors import (
     SettingRefusedError,
     WorkloadError,
 )
-from labkit.linux.pktgen_commands import NO_VLAN, SHOWN_WITH_FLOWS, Asked
+from labkit.linux.pktgen_answers import compared, why_invalid, why_unsupported
+from labkit.linux.pktgen_commands import Asked
 from labkit.linux.pktgen_text import DeviceText, ThreadText, parse_device, parse_thread
 
 ROOT: Final = Path("/proc/net/pktgen")
 CONTROL: Final = "pgctrl"
 THREAD: Final = "kpktgend_"
+LOCK: Final = "\0labkit-pktgen"
+"""An abstract socket's name: each network namespace has its own, as it has its own pktgen (unix(7)), and it
+goes with its owner."""
 UNSUPPORTED: Final = (524, errno.EOPNOTSUPP)
 """ENOTSUPP, the kernel's own errno that libc does not know, and what later kernels say instead."""
 HERE_INSTEAD: Final = "take rig 'vm:e1000e', which brings a kernel with it, or 'sim:ixgbe'"
@@ -85,7 +88,9 @@ class ProcFiles:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other laboratories away within the block, by a lock on pgctrl itself: it dies with its owner.
+        """Keep other laboratories away within the block, by a name that one of a namespace may have.
+
+        A lock on a file of /proc/net would not do: each process sees it as a file of its own.
 
         Raises
         ------
@@ -95,7 +100,7 @@ class ProcFiles:
             Another laboratory sends.
         """
         try:
-            descriptor = os.open(self._root / CONTROL, os.O_RDONLY | os.O_CLOEXEC)
+            os.close(os.open(self._root / CONTROL, os.O_RDONLY | os.O_CLOEXEC))
         except FileNotFoundError as missing:
             raise CapabilityMissingError(
                 f"pktgen: there is no {self._root}: `sudo modprobe pktgen`, or {HERE_INSTEAD}",
@@ -103,17 +108,15 @@ class ProcFiles:
             ) from missing
         except PermissionError as refused:
             raise _not_root(refused) from refused
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as held:
-            os.close(descriptor)
-            raise RigBusyError(
-                "pktgen: another laboratory sends with it in this network namespace; wait for its end"
-            ) from held
-        try:
+        with socket.socket(socket.AF_UNIX) as lock:
+            try:
+                lock.bind(LOCK)
+            except OSError as held:
+                raise RigBusyError(
+                    "pktgen: another laboratory sends with it in this network namespace; wait for its end",
+                    errno=held.errno,
+                ) from held
             yield
-        finally:
-            os.close(descriptor)
 
 
 class Pktgen:
@@ -205,12 +208,12 @@ class Pktgen:
                 f"pktgen: {device}: '{asked.line}' was not taken: the kernel read {taken} bytes of it and "
                 "stopped; 0 is no rate"
             )
-        return _compared(device, asked, now)
+        return compared(device, asked, now)
 
     def _refused(self, device: str, asked: Asked, refused: OSError, before: str) -> LabError:
         what, number = f"pktgen: {device}: '{asked.line}'", refused.errno
         if number in UNSUPPORTED:
-            return CapabilityMissingError(f"{what}: {_why_unsupported(asked)}", errno=number)
+            return CapabilityMissingError(f"{what}: {why_unsupported(asked)}", errno=number)
         if number == errno.E2BIG:
             return WorkloadError(f"{what}: the kernel has no room for so many", errno=number)
         now = self.device(device).result
@@ -220,7 +223,7 @@ class Pktgen:
             return CapabilityMissingError(
                 f"{what}: this kernel's pktgen does not know it", errno=number, kernel_text=said
             )
-        hint = _why_invalid(asked)
+        hint = why_invalid(asked)
         return SettingRefusedError(f"{what} was refused{hint}", errno=number, kernel_text=said)
 
     def _write(self, name: str, line: str) -> int:
@@ -228,82 +231,6 @@ class Pktgen:
             return self._files.write(name, f"{line}\n".encode())
         except PermissionError as refused:
             raise _not_root(refused) from refused
-
-
-def _compared(device: str, asked: Asked, now: DeviceText) -> str | None:
-    """What stands there instead of what was asked, None where that stands there; raises for a refusal."""
-    answer, what = now.result, f"pktgen: {device}: '{asked.line}'"
-    if asked.command.kind == "imix":
-        told = now.params.get("imix_weights", "")
-        return None if told.split() == asked.value.split() else told
-    if asked.command.name in ("vlan_id", "svlan_id") and int(asked.value) >= NO_VLAN:
-        if asked.command.name in now.params:
-            raise SettingRefusedError(f"{what}: the tag is still there", kernel_text=answer)
-        return None
-    between = " " if asked.command.kind == "mac" else "="
-    head, _, value = answer.removeprefix("OK: ").partition(between)
-    if not answer.startswith("OK: ") or head not in (asked.command.answer, asked.command.name):
-        _check_known(what, answer)
-        raise SettingRefusedError(
-            f"{what} was not taken, though the kernel reported no error", kernel_text=answer.splitlines()[0]
-        )
-    if asked.command.kind == "flag":
-        _check_flag(what, asked.value, now)
-        return None
-    return None if _same(asked, value) else value
-
-
-def _check_known(what: str, answer: str) -> None:
-    """A flag or mode that this kernel lacks: its answer is no error, but lists those that it has."""
-    first, *more = answer.splitlines()
-    if first.endswith("unknown"):
-        has = " ".join(more).partition(": ")[2] or " ".join(more)
-        raise CapabilityMissingError(
-            f"{what}: this kernel's pktgen does not know it; it has {has.rstrip(', ')}", kernel_text=first
-        )
-
-
-def _same(asked: Asked, value: str) -> bool:
-    kind = asked.command.kind
-    if kind == "nothing":
-        return True
-    if kind == "number":
-        return value.isdigit() and int(value) == int(asked.value)
-    if kind == "hex":
-        return int(value, 16) == int(asked.value, 16)
-    if kind == "ip6":
-        return ipaddress.IPv6Address(value) == ipaddress.IPv6Address(asked.value)
-    if kind == "labels":
-        return [int(each, 16) for each in value.split(",")] == [
-            int(each, 16) for each in asked.value.split(",")
-        ]
-    return value.lower() == asked.value.lower()
-
-
-def _check_flag(what: str, value: str, now: DeviceText) -> None:
-    name, wanted = value.removeprefix("!"), not value.startswith("!")
-    if name not in SHOWN_WITH_FLOWS and (name in now.flags) != wanted:
-        raise SettingRefusedError(f"{what} changed nothing", kernel_text=f"Flags: {' '.join(now.flags)}")
-
-
-def _why_unsupported(asked: Asked) -> str:
-    name = asked.command.name
-    if name == "xmit_mode":
-        return "clone_skb is set, and the receive path frees each buffer; leave clone_skb out"
-    instead = "give clone_skb 0" if name == "clone_skb" else "give batch 1"
-    return (
-        f"this device, or this xmit_mode, does not let one buffer be sent twice; {instead}, or take another "
-        "device or mode"
-    )
-
-
-def _why_invalid(asked: Asked) -> str:
-    name = asked.command.name
-    if name in {"imix_weights", "clone_skb"}:
-        return ": clone_skb above 0 goes neither with imix_weights nor without flag SHARED; give clone_skb 0"
-    if name == "burst" or asked.value == "!SHARED":
-        return ": buffers that are not shared are sent once; give clone_skb 0 and batch 1"
-    return ""
 
 
 def _not_root(refused: OSError) -> CapabilityMissingError:

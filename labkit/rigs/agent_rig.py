@@ -24,6 +24,7 @@ from labkit.rigs import catalog
 from labkit.rigs.assemble import Asked, trial_of
 from labkit.rigs.base import Applied, OpenRig, check_length
 from labkit.rigs.peer_counter import PeerRule
+from labkit.rigs.pktgen_sink import sink_of
 from labkit.rigs.push_back import pushed_back, seen_above
 from labkit.rigs.requests import asked_of_sender, engine_config, run_request
 from labkit.rigs.sink_checks import check_block
@@ -131,7 +132,7 @@ class AgentRig(OpenRig):
         self._check_workload(workload)
         engine, frames = choose(workload.engine), self._table(workload)
         engine.check(frames, engine_config(workload, frames, duration_ns=1, count=None))
-        looked = self._client.look(workload.sink or self._sink)
+        looked = self._client.look(sink_of(workload, self._sink))
         check_frames(frames, looked.link.mtu)
         check_block(workload, frames)
         if not looked.link.carrier:
@@ -232,7 +233,7 @@ class AgentRig(OpenRig):
         if check:
             self.check(workload)
         self._check_workload(workload)
-        sink, engine = workload.sink or self._sink, choose(workload.engine)
+        sink, engine = sink_of(workload, self._sink), choose(workload.engine)
         frames = self._table(workload)
         config = engine_config(workload, frames, duration_ns=seconds_to_ns(duration_s), count=count)
         engine.check(frames, config)
@@ -281,7 +282,7 @@ class AgentRig(OpenRig):
 
     def _check_workload(self, workload: Workload) -> None:
         """Raise what is wrong with a workload on this rig, whose own sink counts where it names none."""
-        named = workload if workload.sink else msgspec.structs.replace(workload, sink=self._sink)
+        named = msgspec.structs.replace(workload, sink=sink_of(workload, self._sink))
         catalog.check_workload(self._info, named)
 
     def _table(self, workload: Workload) -> Frames:

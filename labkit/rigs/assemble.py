@@ -19,6 +19,7 @@ from labkit.rigs.arrived import sink_told
 from labkit.rigs.paced import pacing, rate_missed
 from labkit.rigs.peer_counter import PeerRule
 from labkit.rigs.peer_counts import peer_counter, peer_dropped, peer_received
+from labkit.rigs.pktgen_view import ended_early, pktgen_told, sent_bytes
 from labkit.rigs.push_back import limiter_of
 from labkit.rigs.queue_limits import bql_told
 from labkit.rigs.streams import stream_told
@@ -70,7 +71,7 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
         rig=asked.rig,
         engine=asked.engine,
         sink=asked.sink,
-        frame_bytes=asked.frame_bytes,
+        frame_bytes=sent_bytes(report, asked.frame_bytes),
         batch=asked.batch,
         duration_s=asked.duration_s,
         rate_pps=asked.rate_pps,
@@ -157,6 +158,7 @@ def _marks(asked: Asked, measured: Measured, counts: Counts, samples: tuple[Samp
         "kernel-log": bool(measured.kernel_warnings),
         "rate-missed": rate_missed(asked.rate_pps, measured.report, counts),
         "device-reset": bool(asked.device_resets),
+        "ended-early": ended_early(measured.report) is not None,
         "frozen": not asked.emulated and _frozen(samples, measured.report.elapsed_ns),
         "no-carrier": not measured.carrier,
         "nothing-sent": counts.device_sent == 0,
@@ -262,6 +264,7 @@ def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerR
         **stream_told(report, asked.frame_bytes, counts.device_sent),
         **pacing(asked.rate_pps, report, counts),
         **_buffers(report),
+        **pktgen_told(report),
         **_attempted(report),
         **({"emulated": True} if asked.emulated else {}),
         "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),

@@ -20,6 +20,7 @@ from labkit.factors import (
 from labkit.paths import data_dir
 from labkit.records import RigInfo, Workload
 from labkit.rigs.lacking import why_not
+from labkit.rigs.pktgen_sink import STACK, check_pktgen_sink
 from labkit.rigs.profiles import load_profiles
 from labkit.rigs.sink_checks import check_sink_factors
 from labkit.rigs.streams import check_stream
@@ -46,12 +47,14 @@ VETH: Final = RigInfo(
     ),
 )
 
+DEVICE_ENGINES: Final = (*REAL_ENGINES, "pktgen")
+"""What a device of a kernel of one's own has: there is no pktgen in a namespace of an ordinary user."""
 DEVICE_PREFIX: Final = "nic:"
 DEVICE: Final = RigInfo(
     name=f"{DEVICE_PREFIX}INTERFACE",
     title="an interface of this machine, its settings journalled and put back; needs root",
-    engines=REAL_ENGINES,
-    sinks=("wire", "port", *RECEIVING_SINKS),
+    engines=DEVICE_ENGINES,
+    sinks=("wire", "port", STACK, *RECEIVING_SINKS),
     factors=(),
 )
 VM_PREFIX: Final = "vm:"
@@ -97,7 +100,7 @@ def virtual_machine(driver: str) -> RigInfo:
         name=f"{VM_PREFIX}{driver}",
         title=f"{VM_TITLES[driver]} in an emulated machine: real driver, the kernel's pktgen, no root",
         engines=("pktgen", *(each for each in REAL_ENGINES if each != "xdp_live"), *STREAM_ENGINES),
-        sinks=("port", *RECEIVING_SINKS),
+        sinks=("port", STACK, *RECEIVING_SINKS),
         factors=VM_SETTINGS,
     )
 
@@ -133,6 +136,8 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
         raise WorkloadError(f"cpu {workload.cpu}: CPUs count from 0")
     if info.name.startswith(SIM_PREFIX):
         _check_real_only(info, workload)
+    else:
+        check_pktgen_sink(info, workload)
     check_stream(info, workload, simulated=info.name.startswith(SIM_PREFIX))
     check_sink_factors(info, workload)
     if workload.engine in PEER_NAMES and cpus > 1:

@@ -11,6 +11,7 @@ from labkit.factors import RECEIVING_SINKS, Settings
 from labkit.records import RigInfo
 from labkit.rigs import catalog
 from labkit.rigs.held_device import HeldDeviceRig
+from labkit.rigs.pktgen_sink import STACK
 
 WIRE, PORT = "wire", "port"
 
@@ -70,7 +71,7 @@ class DeviceRig(HeldDeviceRig):
             name=f"{catalog.DEVICE_PREFIX}{name}",
             title=f"interface {name}, driver {opened.driver or 'unknown'}",
             engines=catalog.DEVICE.engines,
-            sinks=(WIRE, PORT, *RECEIVING_SINKS) if port else (WIRE,),
+            sinks=(WIRE, PORT, STACK, *RECEIVING_SINKS) if port else (WIRE, STACK),
             factors=(),
         )
         self._look_only = look_only

@@ -19,6 +19,7 @@ from labkit.rigs import catalog
 from labkit.rigs.agent_rig import AgentRig
 from labkit.rigs.driver_view import driver_view, effective_settings
 from labkit.rigs.peer_counter import PeerRule, peer_rule
+from labkit.rigs.pktgen_sink import STACK, UP_OWN_PATH
 
 PORT_COUNTERS: Final = ("rx_packets",)
 """What a real port counts itself; a veth's rx_packets is the sender's counter and proves nothing."""
@@ -82,6 +83,10 @@ class HeldDeviceRig(AgentRig):
     def _observed(self, measured: Measured, sink: str) -> dict[str, Any]:  # noqa: ARG002 - one device
         """Push-back, interrupts and resets by the driver's own counters; None is not counted here."""
         return driver_view(measured, self._facts)
+
+    def _peer_rule(self, frames: Frames, sink: str) -> PeerRule:
+        """The rule for these frames; nothing else counts what never leaves."""
+        return UP_OWN_PATH if sink == STACK else super()._peer_rule(frames, sink)
 
     def _find_rule(self, frames: Frames, looked: Opened) -> PeerRule:
         """Counters of the port, where there is one."""
