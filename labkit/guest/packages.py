@@ -197,7 +197,7 @@ def _environment() -> dict[str, str]:
 def _gist(words: str) -> str:
     """The errors among a tool's words, else their last line."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith(("E:", "Err:", "dpkg"))]
+    errors = [line for line in lines if line.startswith(("E:", "dpkg"))]
     return "; ".join(errors or lines[-1:])
 
 
