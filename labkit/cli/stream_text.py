@@ -17,8 +17,7 @@ def stream_lines(trial: Trial) -> list[str]:
     told = trial.environment.get("tcp")
     if not isinstance(told, Mapping):
         return []
-    lines = [_cost(told), _bytes(told), f"  within the run: {_movement(trial)}"]
-    return [line for line in lines if line]
+    return [_cost(told), *_bytes(told), *_movement(trial, told)]
 
 
 def _cost(told: Mapping[str, Any]) -> str:
@@ -34,18 +33,21 @@ def _cost(told: Mapping[str, Any]) -> str:
     )
 
 
-def _bytes(told: Mapping[str, Any]) -> str:
+def _bytes(told: Mapping[str, Any]) -> list[str]:
     if told.get("bytes_sent") is None:
-        return ""
+        return []
     written, read = (_number(told.get(name)) for name in ("bytes_sent", "bytes_received"))
-    return f"  bytes written {written}   read {read}   segments sent again {_number(told.get('retransmits'))}"
+    again = _number(told.get("retransmits"))
+    return [f"  bytes written {written}   read {read}   segments sent again {again}"]
 
 
-def _movement(trial: Trial) -> str:
+def _movement(trial: Trial, told: Mapping[str, Any]) -> list[str]:
+    if not told.get("intervals"):
+        return []
     try:
-        return oscillation(trial).text()
-    except LabError as none:
-        return none.message
+        return [f"  within the run: {oscillation(trial).text()}"]
+    except LabError as too_short:
+        return [f"  {too_short.message}"]
 
 
 def _number(value: float | None, digits: int = 0) -> str:

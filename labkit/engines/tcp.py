@@ -26,8 +26,8 @@ MESSAGE_BYTES: Final = 16_384
 CONNECT_S: Final = 2.0
 INTERVAL_NS: Final = NS_PER_S // 10
 SHORTEST_INTERVAL_NS: Final = 1_000_000
-INTERVALS: Final = 10
-"""Of a run shorter than a second."""
+INTERVALS: Final = 20
+"""Of a run shorter than two seconds."""
 MOST_INTERVALS: Final = 6_000
 """Ten minutes' worth; a longer run has longer intervals."""
 
