@@ -34,6 +34,7 @@ from labkit.nic.apply import SettingsHost
 from labkit.nic.ethtool_knobs import ask_for_absent
 from labkit.nic.guard import change_list, check_interface
 from labkit.nic.journal import FileJournal, read_folder
+from labkit.nic.knob import Knob
 from labkit.nic.lock import DeviceLock
 from labkit.nic.put_back import notes_of
 from labkit.nic.sysctl_knobs import SYSCTLS
@@ -116,12 +117,10 @@ class DeviceHost:
         owner = owner_of(os.getpid())
         if owner is None:
             raise LabError("agent: /proc does not tell who this process is; is it mounted?")
-        self._knobs = device_knobs(self._links, self._ethtool, self._device)
+        self._knobs = self._find_knobs()
         journal = FileJournal(folders.journal, device, owner)
         absent = {} if "irq_affinity" in self._knobs else {"irq_affinity": self._interrupts.why_none()}
-        self._settings = SettingsHost(
-            name, self._knobs, journal, lambda: self.link(WIRE).carrier, absent=absent
-        )
+        self._settings = SettingsHost(name, self._knobs, journal, self._has_link, absent=absent)
         self._look_only = look_only
         if look_only:
             left = [entry for each in journal.leftovers(is_alive) for entry in each.entries()]
@@ -241,6 +240,12 @@ class DeviceHost:
             for closable in (self._links, self._stats, self._ethtool, self._port):
                 if closable is not None:
                     closable.close()
+
+    def _find_knobs(self) -> dict[str, Knob]:
+        return device_knobs(self._links, self._ethtool, self._device)
+
+    def _has_link(self) -> bool:
+        return self.link(WIRE).carrier
 
     def _standard_statistics(self) -> dict[str, int]:
         """Counters that mean the same in every driver; not asked again of a driver that has none."""

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from labkit.agent.device import DeviceHost, StateFolders
+from labkit.agent.far_card import FarCard
 from labkit.agent.protocol import Opened
+from labkit.agent.readings import Reading
 from labkit.engines.iperf3 import FarEnd
 from labkit.errors import CapabilityMissingError, LabError
-from labkit.linux import namespaces
-from labkit.linux.links import Links, switch_ipv6_off
+from labkit.linux.links import LinkFacts, Links, switch_ipv6_off
 from labkit.linux.machine import machine_facts
 from labkit.linux.queues import PROC
+from labkit.nic.ethtool_knobs import KnobOfEnds
+from labkit.nic.knob import Knob
 from labkit.units import NS_PER_S
 
 SENDER, PORT, NAMESPACE = "eth0", "eth1", "peer"
@@ -38,13 +42,18 @@ class GuestHost(DeviceHost):
     """
 
     private = True
-    settles_within_ns = (
-        2 * NS_PER_S
-    )  # an emulated card sends on for a while, and its driver's watchdog counts
+    settles_within_ns = 2 * NS_PER_S  # an emulated card goes on sending for a while
 
     def __init__(self, folders: StateFolders, proc: Path = PROC) -> None:
         _check_alone(proc)
-        self._peer_network = _joined()
+        switch_ipv6_off()
+        links = Links()
+        _check_cards(links)
+        self._far = FarCard(PORT, links, NAMESPACE)
+        links.set_up(SENDER, up=True)
+        _await_link(lambda: links.facts(SENDER))
+        _await_link(self._far.facts)
+        links.close()
         super().__init__(
             SENDER, port=f"{NAMESPACE}/{PORT}", i_know=None, ssh_connection=None, folders=folders
         )
@@ -55,12 +64,29 @@ class GuestHost(DeviceHost):
 
     def far(self, sink: str) -> FarEnd | None:  # noqa: ARG002 - one other end, whatever the sink
         """The other card."""
-        with namespaces.inside(self._peer_network):
-            links = Links()
-            try:
-                return FarEnd(self._peer_network, links.index(PORT))
-            finally:
-                links.close()
+        return FarEnd(self._far.network, self._far.interface.ifindex)
+
+    def read(self, sink: str) -> Reading:
+        """Raw counters now, with the interrupts of the card at which frames arrive."""
+        return msgspec.structs.replace(super().read(sink), port_interrupts=self._far.interrupts.by_name())
+
+    def close(self) -> None:
+        """Put everything back."""
+        super().close()
+        self._far.close()
+
+    def _find_knobs(self) -> dict[str, Knob]:
+        """Knobs of the sending card; some turn the other one along."""
+        own = super()._find_knobs()
+        both = {
+            name: KnobOfEnds(name=name, knobs=[own[name], there], resets_link=own[name].resets_link)
+            for name, there in self._far.knobs().items()
+            if name in own
+        }
+        return own | both
+
+    def _has_link(self) -> bool:
+        return super()._has_link() and self._far.facts().carrier
 
 
 def _check_alone(proc: Path) -> None:
@@ -76,34 +102,18 @@ def _check_alone(proc: Path) -> None:
         )
 
 
-def _joined() -> int:
-    """Both cards up, the second in a network namespace (a descriptor) that `ip netns` knows by its name."""
-    switch_ipv6_off()
-    network = namespaces.new_network()
-    namespaces.name_network(network, NAMESPACE)
-    links = Links()
+def _check_cards(links: Links) -> None:
     missing = sorted({SENDER, PORT} - set(links.names()))
     if missing:
         raise LabError(
             f"guest: no {' and no '.join(missing)}; a card that is alone on its hub never gets rid of a "
             "frame: give the machine two whose driver its kernel has"
         )
-    links.move(PORT, network)
-    with namespaces.inside(network):
-        switch_ipv6_off()
-        there = Links()
-        there.set_promiscuous(PORT)
-        there.set_up(PORT, up=True)
-    links.set_up(SENDER, up=True)
-    for ends, name in ((links, SENDER), (there, PORT)):
-        _await_link(ends, name)
-        ends.close()
-    return network
 
 
-def _await_link(links: Links, name: str) -> None:
+def _await_link(facts: Callable[[], LinkFacts]) -> None:
     deadline = time.monotonic() + CARRIER_WITHIN_S
-    while not (links.facts(name).carrier and links.facts(name).operational):
+    while not ((now := facts()).carrier and now.operational):
         if time.monotonic() > deadline:
-            raise LabError(f"guest: {name} has no link after {CARRIER_WITHIN_S:g} s of its own clock")
+            raise LabError(f"guest: {now.name} has no link after {CARRIER_WITHIN_S:g} s of its own clock")
         time.sleep(STEP_S)

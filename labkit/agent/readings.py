@@ -16,6 +16,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         Frames that a veth peer's NAPI took in; the others went past it.
     qdisc_requeued : int or None
         How often the qdisc took packets back because the device was full.
+    port_interrupts : dict of str to int or None
+        Those of the card at which frames arrive, where the agent owns it.
     interrupts : dict of str to int or None
         Those of the device's queues, as ``/proc/interrupts`` calls them.
     """
@@ -30,6 +32,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     qdisc_requeued: int | None = None
     statistics: list[tuple[str, int]] = []
     interrupts: dict[str, int] | None = None
+    port_interrupts: dict[str, int] | None = None
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):

@@ -108,12 +108,12 @@ class KnobOfEnds(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     name : str
         ethtool's word in snake case.
-    knobs : list of EthtoolKnob
+    knobs : list of Knob
         The same setting of each device.
     """
 
     name: str
-    knobs: list[EthtoolKnob]
+    knobs: list[Knob]
     resets_link: bool = False
 
     def read(self) -> Scalar:
@@ -121,7 +121,7 @@ class KnobOfEnds(msgspec.Struct, frozen=True, kw_only=True):
         return self.knobs[0].read() if self.knobs else None
 
     def write(self, value: Scalar) -> None:
-        """Set it on each device, as `EthtoolKnob.write` does."""
+        """Set it on each device, as its own knob does."""
         for knob in self.knobs:
             knob.write(value)
 
