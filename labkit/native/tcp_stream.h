@@ -12,9 +12,10 @@
 
 namespace labkit {
 
-// Longest write, and what a read takes at most.
-constexpr std::size_t kMostMessageBytes = 16 << 20;
-constexpr std::size_t kReadBytes = 128 << 10;
+constexpr std::size_t kMostMessageBytes = 16 << 20;  // of one write
+
+// What a read takes at most: the usual write's length, which stays in a first-level cache.
+constexpr std::size_t kReadBytes = 16 << 10;
 
 // Longest wait for a socket before stop flag and clock are looked at again.
 constexpr int kSocketWaitMs = 4;

@@ -242,6 +242,14 @@ def longest_queue_bytes(rig: VethRig, limit: int) -> int:
     return max(seen)
 
 
+def test_stream_passes_a_queue_of_a_gigabit_a_second() -> None:
+    """Whose burst holds a full frame: longer ones than that are dropped, and a stream would stand still."""
+    with VethRig(qdisc="tbf", qdisc_rate_bps=10**9, qdisc_limit=1_000_000) as fast:
+        trial = fast.run(TCP, duration_s=0.3)
+    assert trial.reconciled is True
+    assert told(trial)["throughput_mbit"] > 10
+
+
 def test_stream_and_iperf3_s_are_compared_by_the_device_s_bytes(rig: VethRig) -> None:
     if shutil.which("iperf3", path=PROGRAMS) is None:
         pytest.skip("no iperf3: make system-packages")
