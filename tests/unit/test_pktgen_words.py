@@ -81,8 +81,8 @@ def test_table_holds_every_command_of_the_kernels() -> None:
         "pkt_size min_pkt_size max_pkt_size imix_weights frags count delay rate ratep clone_skb burst "
         "xmit_mode dst dst_min dst_max src_min src_max dst6 dst6_min dst6_max src6 dst_mac src_mac "
         "src_mac_count dst_mac_count udp_src_min udp_src_max udp_dst_min udp_dst_max flows flowlen "
-        "queue_map_min queue_map_max skb_priority node vlan_id vlan_p vlan_cfi svlan_id svlan_p svlan_cfi mpls tos "
-        "traffic_class spi debug clear_counters flag"
+        "queue_map_min queue_map_max skb_priority node vlan_id vlan_p vlan_cfi svlan_id svlan_p svlan_cfi "
+        "mpls tos traffic_class spi debug clear_counters flag"
     )
     assert COMMANDS.keys() == set(names.split())
     assert all(len(name) < 16 for name in COMMANDS)  # the kernel's buffer for a name
