@@ -125,7 +125,7 @@ class PktgenEngine:
                     errors_count=runs[0].settings.xmit_mode != NETIF_RECEIVE,
                 ).run()
                 return {
-                    each: run.report(end, _busiest(first, _times(cpu)))
+                    each: run.report(end, busiest(first, _times(cpu)))
                     for each, run, cpu, first, end in zip(senders, runs, cpus, before, ended, strict=True)
                 }
 
@@ -249,7 +249,7 @@ def _times(cpu: int) -> dict[int, Times]:
     return times_of(named(f"{THREAD}{cpu}"))
 
 
-def _busiest(before: dict[int, Times], after: dict[int, Times]) -> Times | None:
+def busiest(before: dict[int, Times], after: dict[int, Times]) -> Times | None:
     """What the thread took that took most, which is the one that sent; None where none is seen."""
     moved = [
         Times(*(getattr(after[pid], name) - getattr(first, name) for name in Times.__struct_fields__))

@@ -144,7 +144,7 @@ class _Fields:
             )
         fragment = self.words(at + 6) & 0x3FFF if self.kind == IPV4 else self.numbers(at + 1, 3) & 0xFFFFF
         if bool(fragment.any()):
-            what = "fragments" if self.kind == IPV4 else "a flow label"
+            what = "fragments" if self.kind == IPV4 else "flow label"
             raise WorkloadError(f"pktgen: it sends no {what}; take engine 'sendmmsg'")
 
     def _check_payload(self) -> None:
