@@ -27,7 +27,7 @@ COUNTED: Final = ("-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off",
 EMULATED: Final = ("-accel", "tcg,thread=multi", "-cpu", "max")
 VIRTUALISED: Final = ("-accel", "kvm", "-cpu", "host")
 QUIET: Final = "console=ttyS0 panic=-1 quiet norandmaps cryptomgr.notests"
-"""What the kernel is told: a panic ends the machine, addresses are the same at each boot, and ciphers go untested."""
+"""What the kernel is told: a panic ends the machine, addresses stay the same, and ciphers are not tested."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):

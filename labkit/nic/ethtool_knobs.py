@@ -12,6 +12,7 @@ from labkit.factors import BY_QUEUE_SETTINGS, Scalar
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.ethtool_messages import CHANNELS, COALESCE, PAUSE, RINGS
 from labkit.linux.interfaces import Interface
+from labkit.nic.knob import Knob
 
 RESETS_UNLESS_KNOWN: Final = frozenset({*RINGS.kinds, *CHANNELS.kinds, *PAUSE.kinds})
 """Taken to reset the link where nothing is known of a driver: waiting for a carrier costs little."""
