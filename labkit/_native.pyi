@@ -574,7 +574,9 @@ class SimLane:
     def itr(self) -> int: ...
 
 class SimSample:
-    """Counts of all lanes at one simulated time."""
+    """
+    Counts of all lanes at one simulated time, and the first one's byte queue limits.
+    """
 
     @property
     def at(self) -> int: ...
@@ -584,6 +586,12 @@ class SimSample:
 
     @property
     def received(self) -> int: ...
+
+    @property
+    def bql_limit(self) -> int: ...
+
+    @property
+    def bql_inflight(self) -> int: ...
 
 class SimTracePoint:
     """The first lane's ring at one simulated time."""
@@ -602,6 +610,9 @@ class SimTracePoint:
 
     @property
     def bql_limit(self) -> int: ...
+
+    @property
+    def bql_inflight(self) -> int: ...
 
 class SimReport:
     """What the simulation counted."""

@@ -5,6 +5,7 @@ Units live in the names. Absent is ``None``, never 0. A measured field has no de
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -22,6 +23,7 @@ Mark: TypeAlias = Literal[
     "rate-missed",
     "device-reset",
     "frozen",
+    "ended-early",
     "no-carrier",
     "nothing-sent",
     "unsettled",
@@ -228,8 +230,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """The rig's name for people: a machine that nobody measured is called a what-if one."""
-        return what_if_name(self.rig, told=bool(self.environment.get("what_if")))
+        """The rig's name for people, with what has to be known of its numbers."""
+        return named(self.rig, caveat_of(self.environment))
 
     def __repr__(self) -> str:
         speed = "pps unknown" if self.pps is None else f"{self.pps:,.0f} pps"
@@ -245,9 +247,20 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         return flat
 
 
-def what_if_name(rig: str, *, told: bool) -> str:
-    """`rig`, with a word on it where it is `told` that nobody ever measured such a machine."""
-    return f"{rig} (what-if)" if told else rig
+WHAT_IF, EMULATED = "what-if", "emulated time"
+"""Nobody ever measured such a machine; times are an emulator's, and say nothing of silicon."""
+
+
+def caveat_of(environment: Mapping[str, Any]) -> str | None:
+    """What has to be said wherever a number of a trial with this environment is shown; mostly nothing."""
+    if environment.get("what_if"):
+        return WHAT_IF
+    return EMULATED if environment.get("emulated") else None
+
+
+def named(rig: str, caveat: str | None) -> str:
+    """`rig` with its caveat, where there is one."""
+    return rig if caveat is None else f"{rig} ({caveat})"
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):

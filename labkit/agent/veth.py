@@ -11,8 +11,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from labkit._native import Progress
+from labkit.agent.host import SETTLES_WITHIN_NS
 from labkit.agent.peer_mode import PeerKnob
-from labkit.agent.protocol import Opened, Reading, Run
+from labkit.agent.protocol import Opened, Run
+from labkit.agent.queue_limits import ByteLimits, byte_limits, sysfs_here
+from labkit.agent.readings import Reading
 from labkit.agent.sinks import Place, Sink, receiving
 from labkit.drivers.virtual import VETH as VETH_FACTS
 from labkit.engines.iperf3 import FarEnd
@@ -64,6 +67,7 @@ class VethHost:
     """
 
     private = True
+    settles_within_ns = SETTLES_WITHIN_NS
 
     def __init__(self, *, force_user_namespace: bool) -> None:
         user_namespace = namespaces.enter_private_network(force_user_namespace=force_user_namespace)
@@ -73,6 +77,7 @@ class VethHost:
             self._peer_links, self._peer_stats, self._peer_ethtool = Links(), LinkStats(), Ethtool()
         self._links, self._stats, self._ethtool = Links(), LinkStats(), Ethtool()
         self._peer_sysfs, self._absent = self._find_sysfs()
+        self._sysfs = sysfs_here()
         self._senders: list[End] = []
         self._ends: list[End] = []
         self._super_packets = KnobOfEnds(name=SUPER_PACKETS, knobs=[])
@@ -206,6 +211,10 @@ class VethHost:
         device = self._device(sink)
         peer = self._peer_stats.read(self._indices[PEER]) if device == SENDER else {}
         return self._stats.read(self._indices[device]), peer
+
+    def byte_limits(self, sink: str) -> ByteLimits | None:
+        """Byte queue limits of the sending device: a veth has none, an ifb device a directory."""
+        return None if self._sysfs is None else byte_limits(self._device(sink), self._sysfs)
 
     def receiver(
         self, request: Run, frames: Frames, sender: Progress, sender_cpus: Sequence[int]

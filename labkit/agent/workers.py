@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from labkit._native import Progress, StopFlag
-from labkit.agent.protocol import Run, Worker
-from labkit.engines.base import EndedBy, Engine, EngineConfig, EngineReport
+from labkit.agent.protocol import Run
+from labkit.agent.readings import Worker
+from labkit.engines.base import EndedBy, Engine, EngineConfig, EngineReport, Together
+from labkit.engines.pktgen_told import together
 from labkit.errors import WorkloadError
 from labkit.linux.machine import runqueue_wait_ns
 from labkit.records import Frames
@@ -53,7 +55,7 @@ def shares(request: Run, ifindex: int, allowed: set[int]) -> list[EngineConfig]:
 
 
 class Senders:
-    """Threads that run one engine, each once.
+    """Threads that run one engine, each once; of an engine whose workers run together a single one.
 
     Parameters
     ----------
@@ -72,9 +74,10 @@ class Senders:
     ) -> None:
         self._stop = StopFlag()
         self._progress = [Progress() for _ in configs]
+        self._configs = list(configs)
         self._threads = [
-            _Sender(engine, frames, config, self._stop, progress, ended)
-            for config, progress in zip(configs, self._progress, strict=True)
+            _Sender(name, run, ended)
+            for name, run in _calls(engine, frames, configs, self._stop, self._progress)
         ]
 
     @property
@@ -116,14 +119,15 @@ class Senders:
 
     def reports(self) -> list[Worker]:
         """What each worker did; raises what one of them raised."""
-        found = []
+        found: list[EngineReport] = []
         for thread in self._threads:
             if thread.failure is not None:
                 raise thread.failure
-            if thread.report is None or thread.config.cpu is None:
-                raise RuntimeError("an engine's thread ended without a report")
-            found.append(Worker(cpu=thread.config.cpu, report=thread.report))
-        return found
+            found += thread.reports
+        cpus = [config.cpu for config in self._configs if config.cpu is not None]
+        if not len(found) == len(cpus) == len(self._configs):
+            raise RuntimeError("an engine's thread ended without a report")
+        return [Worker(cpu=cpu, report=report) for cpu, report in zip(cpus, found, strict=True)]
 
     @property
     def runqueue_wait_ns(self) -> int | None:
@@ -133,32 +137,45 @@ class Senders:
         return sum(known) if len(known) == len(waits) else None
 
 
+def _calls(
+    engine: Engine,
+    frames: Frames,
+    configs: Sequence[EngineConfig],
+    stop: StopFlag,
+    progresses: Sequence[Progress],
+) -> list[tuple[str, Callable[[], list[EngineReport]]]]:
+    """What each thread is called and does."""
+    if isinstance(engine, Together):
+        run_all = engine.run_all
+        return [("engine", lambda: run_all(frames, configs, stop, progresses))]
+
+    def one(config: EngineConfig, progress: Progress) -> Callable[[], list[EngineReport]]:
+        return lambda: [engine.run(frames, config, stop, progress)]
+
+    return [
+        (f"engine-{config.queue}", one(config, progress))
+        for config, progress in zip(configs, progresses, strict=True)
+    ]
+
+
 class _Sender(threading.Thread):
-    def __init__(
-        self,
-        engine: Engine,
-        frames: Frames,
-        config: EngineConfig,
-        stop: StopFlag,
-        progress: Progress,
-        ended: Callable[[], None],
-    ) -> None:
-        super().__init__(name=f"engine-{config.queue}")
-        self.config = config
-        self._run_engine: Callable[[], EngineReport] = lambda: engine.run(frames, config, stop, progress)
-        self._tell_end = ended
+    def __init__(self, name: str, run: Callable[[], list[EngineReport]], ended: Callable[[], None]) -> None:
+        super().__init__(name=name)
+        self._run_engine, self._tell_end = run, ended
         self.done = False
-        self.report: EngineReport | None = None
+        self.reports: list[EngineReport] = []
         self.failure: BaseException | None = None
         self.runqueue_wait_ns: int | None = None
 
     def run(self) -> None:
         try:
             waited_before = runqueue_wait_ns()
-            self.report = self._run_engine()
+            self.reports = self._run_engine()
             waited_after = runqueue_wait_ns()
-            if self.report.waited_ns is not None:
-                self.runqueue_wait_ns = self.report.waited_ns
+            # a sender that is no thread of this process tells its own wait
+            told = _sum([report.waited_ns for report in self.reports])
+            if told is not None:
+                self.runqueue_wait_ns = told
             elif waited_before is not None and waited_after is not None:
                 self.runqueue_wait_ns = waited_after - waited_before
         except BaseException as failure:  # noqa: BLE001 - carried to the main thread, raised there
@@ -195,6 +212,7 @@ def merged(reports: Sequence[EngineReport]) -> EngineReport:
         burst_frames=max((report.burst_frames or 0 for report in reports), default=0) or None,
         zero_copy=_all([report.zero_copy for report in reports]),
         stream=next((report.stream for report in reports), None),  # nobody sends two
+        pktgen=together([report.pktgen for report in reports]),
     )
 
 

@@ -11,9 +11,9 @@ import click
 import msgspec
 
 from labkit.analysis.scaling import scaling
-from labkit.analysis.summary import PointSummary, ResultsLike, summarise, what_if
+from labkit.analysis.summary import PointSummary, ResultsLike, caveat, summarise
 from labkit.cli.stream_text import stream_lines
-from labkit.records import Mark, Trial
+from labkit.records import EMULATED, WHAT_IF, Mark, Trial
 from labkit.traffic.sizes import mean_wire_bytes, sizes_text
 from labkit.units import NS_PER_US, gbit_per_s, ns_to_seconds, percent_error
 
@@ -29,12 +29,19 @@ MARKS: Final[Mapping[Mark, str]] = {
     "rate-missed": "the asked rate was not reached within 0.1 % (of a second, where the run was shorter)",
     "device-reset": "the device started again during the run, by its driver's own counters",
     "frozen": "no live sample came for five intervals: the sender stood still; look at what stopped it",
+    "ended-early": "the sender ended before its count or time, and nobody here stopped it",
     "no-carrier": "the link was down during the run",
     "nothing-sent": "the device counted no frame",
     "unsettled": "frames left a queue after the sender's end, which makes pps too high, or are in it still; "
     "take a longer run or a shorter queue",
 }
 """What is doubtful about a trial with each mark; no marked trial is in a mean."""
+
+CAVEATS: Final[Mapping[str, str]] = {
+    WHAT_IF: "what-if: nobody ever measured such a machine",
+    EMULATED: "emulated time: speeds compare settings with each other, and say nothing of silicon",
+}
+"""What each caveat means (`labkit.records.caveat_of`)."""
 
 
 def print_json(value: object) -> None:
@@ -80,7 +87,7 @@ def trial_text(trial: Trial) -> str:
         f"  {_agreement(trial)}",
         f"  limiter: {trial.limiter or 'none proven'}; marks: {', '.join(trial.marks) or 'none'}",
     ]
-    lines[3:3] = [*_segments(trial), *stream_lines(trial), *_pacing(trial), *_workers(trial)]
+    lines[3:3] = [*_segments(trial), *stream_lines(trial), *_pacing(trial), *_pktgen(trial), *_workers(trial)]
     lines += _received(trial)
     peer_mode = trial.environment.get("peer_mode") or {}
     lines += [f"  {peer_mode['note']}"] if "note" in peer_mode else []
@@ -113,6 +120,14 @@ def _pacing(trial: Trial) -> list[str]:
         return []
     gaps = f"{number(seen['gap_p50_ns'])} ns in the median, {number(seen['gap_p99_ns'])} ns p99"
     return [f"  gaps between calls {gaps}; longest burst {number(seen['burst_frames'])}"]
+
+
+def _pktgen(trial: Trial) -> list[str]:
+    """What the kernel's pktgen took otherwise than asked."""
+    told = trial.environment.get("pktgen") or {}
+    lines = [f"  asked {each['asked']}, accepted {each['accepted']}" for each in told.get("accepted", [])]
+    more = told.get("beyond_count")
+    return [*lines, *([f"  {number(more)} frames more than asked: a burst is not cut"] if more else [])]
 
 
 def _workers(trial: Trial) -> list[str]:
@@ -189,7 +204,8 @@ def sweep_text(results: ResultsLike) -> str:
     reasons = {(levels_text(gap.levels), gap.gap.reason): None for gap in results.gaps}
     lines += [f"gap {levels}: {reason}" for levels, reason in reasons]
     lines += _marked_text(row.trial for row in results.rows)
-    lines += ["what-if: nobody ever measured such a machine"] if what_if(results) else []
+    said = caveat(results)
+    lines += [CAVEATS.get(said, said)] if said else []
     return "\n".join(lines)
 
 

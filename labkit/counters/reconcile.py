@@ -56,12 +56,13 @@ def difference_reason(
     *,
     refused_by_errno: dict[str, int],
     fatal_errno: str | None,
+    ended_early: str | None = None,
     carrier: bool | None,
     peer_note: str | None,
 ) -> str | None:
     """Where frames went that the engine sent and the peer did not receive: place, number, cause.
 
-    None only when engine, device and peer counted the same and nothing was refused.
+    None only when engine, device and peer counted the same, nothing was refused and nothing ended early.
 
     Parameters
     ----------
@@ -71,12 +72,14 @@ def difference_reason(
         Refusals by error name.
     fatal_errno : str or None
         Error that ended the engine early.
+    ended_early : str or None
+        What the engine says of an early end that no error goes with.
     carrier : bool or None
         Whether the link had carrier for the whole run.
     peer_note : str or None
         Why the peer's count is missing, where it is.
     """
-    reasons = []
+    reasons = [] if ended_early is None else [ended_early]
     if fatal_errno is not None:
         reasons.append(f"the engine ended early ({fatal_errno})")
     if counts.engine_refused:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno as errno_names
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from labkit._native import Progress, StopFlag
+from labkit.engines.pktgen_told import PktgenTold
 from labkit.engines.priority import check_priority
 from labkit.engines.stream_records import StreamReport
 from labkit.errors import CapabilityMissingError, LabError, WorkloadError
@@ -128,6 +129,8 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
         Of af_xdp whether the device read the frames where they lay; False where the kernel copied them.
     stream : StreamReport or None
         Of a TCP stream what its two ends did; None of frames.
+    pktgen : PktgenTold or None
+        What pktgen told beyond its counts.
     """
 
     sent: int | None
@@ -149,6 +152,7 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
     burst_frames: int | None = None
     zero_copy: bool | None = None
     stream: StreamReport | None = None
+    pktgen: PktgenTold | None = None
 
     @property
     def elapsed_ns(self) -> int:
@@ -194,6 +198,21 @@ class Engine(Protocol):
         LabError
             Any other reason why the socket could not be opened, with its errno.
         """
+        ...
+
+
+@runtime_checkable
+class Together(Protocol):
+    """An engine whose workers start and end as one: called once, from one thread, for all of them."""
+
+    def run_all(
+        self,
+        frames: Frames,
+        configs: Sequence[EngineConfig],
+        stop: StopFlag,
+        progresses: Sequence[Progress],
+    ) -> list[EngineReport]:
+        """Send as `Engine.run` says, a worker a config; a report of each in the same order."""
         ...
 
 

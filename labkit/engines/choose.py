@@ -8,6 +8,7 @@ from labkit.engines.gso import Gso
 from labkit.engines.iperf3 import FarEnd, Iperf3
 from labkit.engines.iperf3_tcp import Iperf3Tcp
 from labkit.engines.peers import BARE_BATCHES, BareLoop, Peer, Sendp, Tcpreplay, Trafgen
+from labkit.engines.pktgen import PktgenEngine
 from labkit.engines.send import Send
 from labkit.engines.sendmmsg import Sendmmsg
 from labkit.engines.tcp import Tcp
@@ -24,7 +25,17 @@ def choose(name: str) -> Engine:
     WorkloadError
         No engine has this name; the message lists those that have one.
     """
-    engines: tuple[Engine, ...] = (Send(), Sendmmsg(), TxRing(), Gso(), AfXdp(), XdpLive(), Tcp(), *peers())
+    engines: tuple[Engine, ...] = (
+        Send(),
+        Sendmmsg(),
+        TxRing(),
+        Gso(),
+        AfXdp(),
+        XdpLive(),
+        PktgenEngine(),
+        Tcp(),
+        *peers(),
+    )
     for engine in engines:
         if engine.name == name:
             return engine

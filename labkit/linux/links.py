@@ -119,6 +119,14 @@ class Links:
             f"{name} {'up' if up else 'down'}", "link", "set", ifname=name, state="up" if up else "down"
         )
 
+    def set_promiscuous(self, name: str) -> None:
+        """Let a link take in what is addressed to others."""
+        self._ask(f"{name}: promiscuous", "link", "set", ifname=name, flags=PROMISCUOUS, change=PROMISCUOUS)
+
+    def move(self, name: str, network: int) -> None:
+        """Move a link to another network namespace (a descriptor); it arrives there down."""
+        self._ask(f"{name} to another namespace", "link", "set", ifname=name, net_ns_fd=network)
+
     def set_mtu(self, name: str, mtu: int) -> None:
         """Set the largest payload in bytes."""
         self._ask(f"{name}: MTU {mtu}", "link", "set", ifname=name, mtu=mtu)
@@ -213,6 +221,8 @@ class Links:
             raise error_of(what, Refusal(errno=refused.code, text=text), writing=True) from refused
 
 
+PROMISCUOUS = 0x100
+"""IFF_PROMISC, <linux/if.h>"""
 ROOT_PARENT = 0xFFFF_FFFF
 _VETH_QUEUE = re.compile(r"rx_queue_\d+_(?P<counter>.+)")
 TBF_BURST_BYTES = 1600

@@ -83,8 +83,17 @@ def interrupts_text(proc: Path = Path("/proc")) -> str | None:
 
 def softnet_dropped(proc: Path = Path("/proc")) -> int | None:
     """Frames dropped at full per-CPU backlogs, all CPUs together; None when unknown."""
+    return _softnet(proc, 1)
+
+
+def softnet_processed(proc: Path = Path("/proc")) -> int | None:
+    """Frames that the receive path took in, all CPUs and devices together; None when unknown."""
+    return _softnet(proc, 0)
+
+
+def _softnet(proc: Path, column: int) -> int | None:
     text = _text(proc / "net/softnet_stat")
-    return None if text is None else sum(int(line.split()[1], 16) for line in text.splitlines())
+    return None if text is None else sum(int(line.split()[column], 16) for line in text.splitlines())
 
 
 STEAL_COLUMN = 7

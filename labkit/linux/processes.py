@@ -78,6 +78,16 @@ def members_of_group(group: int, proc: Path = Path("/proc")) -> list[int]:
     return found
 
 
+def named(name: str, proc: Path = Path("/proc")) -> list[int]:
+    """Processes and kernel threads that call themselves `name`."""
+    found = []
+    for comm in proc.glob("[0-9]*/comm"):
+        with contextlib.suppress(OSError):  # one that has just ended
+            if comm.read_text().strip() == name:
+                found.append(int(comm.parent.name))
+    return found
+
+
 def times_of(pids: Iterable[int], proc: Path = Path("/proc")) -> dict[int, Times]:
     """Times of each of `pids`, its threads together; one that has ended, or is not told of, is absent.
 

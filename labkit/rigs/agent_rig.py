@@ -24,8 +24,9 @@ from labkit.rigs import catalog
 from labkit.rigs.assemble import Asked, trial_of
 from labkit.rigs.base import Applied, OpenRig, check_length
 from labkit.rigs.peer_counter import PeerRule
+from labkit.rigs.pktgen_sink import sink_of
 from labkit.rigs.push_back import pushed_back, seen_above
-from labkit.rigs.requests import engine_config, run_request
+from labkit.rigs.requests import asked_of_sender, engine_config, run_request
 from labkit.rigs.sink_checks import check_block
 from labkit.rigs.streams import RULE, frame_bytes_of
 from labkit.traffic.limits import check_frames
@@ -55,6 +56,8 @@ class AgentRig(OpenRig):
     notes : tuple of str
         What people should know of it: settings put back when it was opened, and what this place lacks.
     """
+
+    _emulated = False
 
     def __init__(
         self,
@@ -92,6 +95,10 @@ class AgentRig(OpenRig):
         """What else the rig's counters tell of a run."""
         return dict(seen_above(measured))
 
+    def _disturbers(self, measured: Measured) -> dict[str, Any]:
+        """What of this machine may disturb a run."""
+        return {"audit": audit_summary(cpu=measured.cpu)}
+
     def _full(self, sink: str) -> str:  # noqa: ARG002 - a rig whose sinks differ reads it
         """What is full when the device takes no more."""
         return "TX ring"
@@ -125,7 +132,7 @@ class AgentRig(OpenRig):
         self._check_workload(workload)
         engine, frames = choose(workload.engine), self._table(workload)
         engine.check(frames, engine_config(workload, frames, duration_ns=1, count=None))
-        looked = self._client.look(workload.sink or self._sink)
+        looked = self._client.look(sink_of(workload, self._sink))
         check_frames(frames, looked.link.mtu)
         check_block(workload, frames)
         if not looked.link.carrier:
@@ -226,7 +233,7 @@ class AgentRig(OpenRig):
         if check:
             self.check(workload)
         self._check_workload(workload)
-        sink, engine = workload.sink or self._sink, choose(workload.engine)
+        sink, engine = sink_of(workload, self._sink), choose(workload.engine)
         frames = self._table(workload)
         config = engine_config(workload, frames, duration_ns=seconds_to_ns(duration_s), count=count)
         engine.check(frames, config)
@@ -254,13 +261,14 @@ class AgentRig(OpenRig):
             environment={
                 **self._machine,
                 "flow": workload.flow.describe(),
-                "audit": audit_summary(cpu=measured.cpu),
-                **_asked_of_sender(workload),
+                **self._disturbers(measured),
+                **asked_of_sender(workload),
                 **observed,
             },
             push_back=pushed_back(observed),
             full=self._full(sink),
             device_resets=observed.get("device_resets", ()),
+            emulated=self._emulated,
         )
         return trial_of(asked, measured, rule, samples), measured.samples
 
@@ -274,7 +282,7 @@ class AgentRig(OpenRig):
 
     def _check_workload(self, workload: Workload) -> None:
         """Raise what is wrong with a workload on this rig, whose own sink counts where it names none."""
-        named = workload if workload.sink else msgspec.structs.replace(workload, sink=self._sink)
+        named = msgspec.structs.replace(workload, sink=sink_of(workload, self._sink))
         catalog.check_workload(self._info, named)
 
     def _table(self, workload: Workload) -> Frames:
@@ -290,9 +298,3 @@ class AgentRig(OpenRig):
         if self._rule is None or self._rule_sink != sink:
             self._rule, self._rule_sink = self._find_rule(frames, self._client.look(sink)), sink
         return self._rule
-
-
-def _asked_of_sender(workload: Workload) -> dict[str, Any]:
-    """What the senders were asked beside their traffic, where they were."""
-    asked = {"stamp": workload.stamp or None, "realtime_priority": workload.realtime_priority}
-    return {name: value for name, value in asked.items() if value is not None}

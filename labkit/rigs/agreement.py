@@ -6,6 +6,7 @@ from labkit.agent.protocol import Measured
 from labkit.counters.reconcile import Counts, difference_reason, reconciled
 from labkit.engines.base import EngineReport
 from labkit.rigs.peer_counter import PeerRule
+from labkit.rigs.pktgen_view import ended_early
 from labkit.rigs.streams import byte_counted, stream_difference, stream_reconciled
 
 
@@ -25,6 +26,7 @@ def difference(counts: Counts, measured: Measured, rule: PeerRule) -> str | None
         counts,
         refused_by_errno=report.refused_by_errno,
         fatal_errno=report.fatal_errno,
+        ended_early=ended_early(report),
         carrier=measured.carrier,
         peer_note=rule.note,
     )

@@ -19,7 +19,9 @@ from labkit.rigs.arrived import sink_told
 from labkit.rigs.paced import pacing, rate_missed
 from labkit.rigs.peer_counter import PeerRule
 from labkit.rigs.peer_counts import peer_counter, peer_dropped, peer_received
+from labkit.rigs.pktgen_view import ended_early, pktgen_told, sent_bytes
 from labkit.rigs.push_back import limiter_of
+from labkit.rigs.queue_limits import bql_told
 from labkit.rigs.streams import stream_told
 from labkit.units import NS_PER_S, ns_per_packet, rate_pps, seconds_to_ns
 
@@ -56,6 +58,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     push_back: int | None = None
     full: str = "TX ring"
     device_resets: Sequence[str] = ()
+    emulated: bool = False
 
 
 def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sample, ...]) -> Trial:
@@ -68,7 +71,7 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
         rig=asked.rig,
         engine=asked.engine,
         sink=asked.sink,
-        frame_bytes=asked.frame_bytes,
+        frame_bytes=sent_bytes(report, asked.frame_bytes),
         batch=asked.batch,
         duration_s=asked.duration_s,
         rate_pps=asked.rate_pps,
@@ -100,7 +103,11 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
         settings_asked=asked.settings_asked,
         settings_accepted=asked.settings_accepted,
         settings_effective=asked.settings_effective,
-        environment=asked.environment | _circumstances(asked, measured, counts, rule),
+        environment={
+            **asked.environment,
+            **_circumstances(asked, measured, counts, rule),
+            "bql": bql_told(measured.byte_limits, samples, counts.device_sent),
+        },
         privilege=asked.privilege,
         schema_version=SCHEMA_VERSION,
         samples=samples,
@@ -147,11 +154,12 @@ def _handed_over(report: EngineReport, device_sent: int | None, *, cut_up: bool)
 def _marks(asked: Asked, measured: Measured, counts: Counts, samples: tuple[Sample, ...]) -> list[Mark]:
     late = _late(measured) > LATE_SHARE * (counts.device_sent or 0)
     found: dict[Mark, bool] = {
-        "cpu-shared": _cpu_shared(asked, measured),
+        "cpu-shared": not asked.emulated and _cpu_shared(asked, measured),
         "kernel-log": bool(measured.kernel_warnings),
         "rate-missed": rate_missed(asked.rate_pps, measured.report, counts),
         "device-reset": bool(asked.device_resets),
-        "frozen": _frozen(samples, measured.report.elapsed_ns),
+        "ended-early": ended_early(measured.report) is not None,
+        "frozen": not asked.emulated and _frozen(samples, measured.report.elapsed_ns),
         "no-carrier": not measured.carrier,
         "nothing-sent": counts.device_sent == 0,
         "unsettled": not measured.settled or late,
@@ -256,7 +264,9 @@ def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerR
         **stream_told(report, asked.frame_bytes, counts.device_sent),
         **pacing(asked.rate_pps, report, counts),
         **_buffers(report),
+        **pktgen_told(report),
         **_attempted(report),
+        **({"emulated": True} if asked.emulated else {}),
         "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),
         "ended_by": report.ended_by,
         "fatal_errno": report.fatal_errno,

@@ -20,6 +20,7 @@ from labkit.factors import (
 from labkit.paths import data_dir
 from labkit.records import RigInfo, Workload
 from labkit.rigs.lacking import why_not
+from labkit.rigs.pktgen_sink import STACK, check_pktgen_sink
 from labkit.rigs.profiles import load_profiles
 from labkit.rigs.sink_checks import check_sink_factors
 from labkit.rigs.streams import check_stream
@@ -46,14 +47,29 @@ VETH: Final = RigInfo(
     ),
 )
 
+DEVICE_ENGINES: Final = (*REAL_ENGINES, "pktgen")
+"""What a device of a kernel of one's own has: there is no pktgen in a namespace of an ordinary user."""
 DEVICE_PREFIX: Final = "nic:"
 DEVICE: Final = RigInfo(
     name=f"{DEVICE_PREFIX}INTERFACE",
     title="an interface of this machine, its settings journalled and put back; needs root",
-    engines=REAL_ENGINES,
-    sinks=("wire", "port", *RECEIVING_SINKS),
+    engines=DEVICE_ENGINES,
+    sinks=("wire", "port", STACK, *RECEIVING_SINKS),
     factors=(),
 )
+VM_PREFIX: Final = "vm:"
+VM_SETTINGS: Final = (
+    *("tx_ring", "rx_ring", "rx_usecs", "bql_limit_min", "bql_limit_max", "mtu", "txqueuelen"),
+    *("qdisc", "qdisc_limit", "tcp_limit_output_bytes"),
+)
+"""What the rig's drivers have in common, so that others can name it; the device itself says what it has."""
+VM_TITLES: Final = {
+    "e1000e": "Intel 82574L",
+    "virtio_net": "virtio-net",
+    "vmxnet3": "vmxnet3",
+    "igb": "Intel 82576 (QEMU 8 or later)",
+}
+STREAM_ENGINES: Final = ("tcp", "iperf3_tcp")
 PRIVATE: Final = "Nothing of this outlives the rig."
 SIM_SINK: Final = "wire"
 
@@ -69,9 +85,34 @@ def simulated(profile: Profile) -> RigInfo:
     )
 
 
+def virtual_machine(driver: str) -> RigInfo:
+    """What the emulated machine with a card of `driver` can do.
+
+    Raises
+    ------
+    WorkloadError
+        No such machine.
+    """
+    if driver not in VM_TITLES:
+        known = ", ".join(f"{VM_PREFIX}{name}" for name in VM_TITLES)
+        raise WorkloadError(f"unknown rig '{VM_PREFIX}{driver}'; known: {known}")
+    return RigInfo(
+        name=f"{VM_PREFIX}{driver}",
+        title=f"{VM_TITLES[driver]} in an emulated machine: real driver, the kernel's pktgen, no root",
+        engines=("pktgen", *(each for each in REAL_ENGINES if each != "xdp_live"), *STREAM_ENGINES),
+        sinks=("port", STACK, *RECEIVING_SINKS),
+        factors=VM_SETTINGS,
+    )
+
+
 def known_rigs() -> list[RigInfo]:
     """Every rig of this version, the simulated ones first."""
-    return [*(simulated(profile) for profile in _profiles().values()), VETH, DEVICE]
+    return [
+        *(simulated(profile) for profile in _profiles().values()),
+        VETH,
+        *map(virtual_machine, VM_TITLES),
+        DEVICE,
+    ]
 
 
 def check_workload(info: RigInfo, workload: Workload) -> None:
@@ -95,6 +136,8 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
         raise WorkloadError(f"cpu {workload.cpu}: CPUs count from 0")
     if info.name.startswith(SIM_PREFIX):
         _check_real_only(info, workload)
+    else:
+        check_pktgen_sink(info, workload)
     check_stream(info, workload, simulated=info.name.startswith(SIM_PREFIX))
     check_sink_factors(info, workload)
     if workload.engine in PEER_NAMES and cpus > 1:
