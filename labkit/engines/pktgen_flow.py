@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from labkit.errors import WorkloadError
-from labkit.linux.pktgen_commands import MOST_IMIX_SIZES, Asked, ask
+from labkit.linux.pktgen_commands import MOST_IMIX_SIZES, NO_VLAN, Asked, ask
 from labkit.records import Frames
 
 if TYPE_CHECKING:
@@ -255,3 +255,22 @@ def header_changes(commands: list[Asked]) -> bool:
     ranges = ("udp_src", "udp_dst", "src", "dst")
     varied = any(asked.get(f"{name}_min") != asked.get(f"{name}_max") for name in ranges)
     return varied or any(name.endswith("_mac_count") for name in asked)
+
+
+def least_bytes(commands: list[Asked]) -> int:
+    """Length of the shortest frame that a device sends after `commands`, whatever length it is told.
+
+    Its own result says the length that it was told. Labels and tags exclude each other, the later ones win.
+    """
+    vlan = svlan = False
+    labels, ip = 0, IP_BYTES[IPV4]
+    for name, value in ((asked.command.name, asked.value) for asked in commands):
+        if name in ("vlan_id", "svlan_id"):
+            tagged = int(value) < NO_VLAN and (vlan or name == "vlan_id")
+            svlan = tagged and (svlan or name == "svlan_id")
+            vlan, labels = tagged, 0 if tagged and name == "vlan_id" else labels
+        elif name == "mpls":
+            vlan, svlan, labels = False, False, len(value.split(","))
+        elif name in ("src6", "dst6"):
+            ip = IP_BYTES[IPV6]
+    return ETHERNET_BYTES + TAG_BYTES * (vlan + svlan + labels) + ip + UDP_BYTES + HEADER_BYTES
