@@ -41,6 +41,7 @@ _HOMES = {
     "summarise": "labkit.analysis.summary",
     "summary_frame": "labkit.analysis.summary",
     "scaling": "labkit.analysis.scaling",
+    "oscillation": "labkit.analysis.streams",
     "pivot": "labkit.analysis.pivot",
     "table": "labkit.analysis.pivot",
     "explain": "labkit.experiment.explain",
@@ -66,6 +67,8 @@ _HOMES = {
     "profile_icicle": "labkit.plots.cpu_profile",
     "ring_zones": "labkit.plots.rings",
     "published_plot": "labkit.plots.published",
+    "bql_over_time": "labkit.plots.queue_limits",
+    "bql_series": "labkit.analysis.queue_limits",
     "finish": "labkit.report.record",
     "run_report": "labkit.report.report",
 }

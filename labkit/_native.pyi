@@ -574,7 +574,9 @@ class SimLane:
     def itr(self) -> int: ...
 
 class SimSample:
-    """Counts of all lanes at one simulated time."""
+    """
+    Counts of all lanes at one simulated time, and the first one's byte queue limits.
+    """
 
     @property
     def at(self) -> int: ...
@@ -584,6 +586,12 @@ class SimSample:
 
     @property
     def received(self) -> int: ...
+
+    @property
+    def bql_limit(self) -> int: ...
+
+    @property
+    def bql_inflight(self) -> int: ...
 
 class SimTracePoint:
     """The first lane's ring at one simulated time."""
@@ -602,6 +610,9 @@ class SimTracePoint:
 
     @property
     def bql_limit(self) -> int: ...
+
+    @property
+    def bql_inflight(self) -> int: ...
 
 class SimReport:
     """What the simulation counted."""
@@ -733,3 +744,87 @@ def numbers_itself(table: FrameTable) -> bool:
 
 def count_arrivals(table: FrameTable, frames: Sequence[bytes], *, addresses: bool, content: bool, numbered: bool, first_number: int = 0) -> RxReport:
     """What a receiving sink reports of these frames, in this order."""
+
+class StreamConfig:
+    """What a stream between two connected sockets is asked."""
+
+    def __init__(self, *, send_fd: int, receive_fd: int, message_bytes: int, count: int | None = None, duration_ns: int | None = None, send_cpu: int | None = None, receive_cpu: int | None = None, interval_ns: int, most_intervals: int) -> None: ...
+
+class TcpFacts:
+    """What the kernel tells of a connection in the end."""
+
+    @property
+    def retransmits(self) -> int: ...
+
+    @property
+    def rtt_us(self) -> int: ...
+
+    @property
+    def cwnd_segments(self) -> int: ...
+
+    @property
+    def mss_bytes(self) -> int: ...
+
+    @property
+    def data_segments(self) -> int: ...
+
+class StreamReport:
+    """What a stream did; times are CLOCK_MONOTONIC."""
+
+    @property
+    def bytes_sent(self) -> int: ...
+
+    @property
+    def bytes_received(self) -> int: ...
+
+    @property
+    def writes(self) -> int: ...
+
+    @property
+    def short_writes(self) -> int: ...
+
+    @property
+    def waits(self) -> int: ...
+
+    @property
+    def start_ns(self) -> int: ...
+
+    @property
+    def written_ns(self) -> int: ...
+
+    @property
+    def end_ns(self) -> int: ...
+
+    @property
+    def send_cpu_ns(self) -> int: ...
+
+    @property
+    def receive_cpu_ns(self) -> int: ...
+
+    @property
+    def involuntary_switches(self) -> int: ...
+
+    @property
+    def drained(self) -> bool: ...
+
+    @property
+    def send_errno(self) -> int | None: ...
+
+    @property
+    def receive_errno(self) -> int | None: ...
+
+    @property
+    def tcp(self) -> TcpFacts | None: ...
+
+    @property
+    def intervals(self) -> list[tuple[int, int]]: ...
+
+    @property
+    def ended_by(self) -> str: ...
+
+MOST_MESSAGE_BYTES: int = 16777216
+
+def tcp_stream(config: StreamConfig, stop: StopFlag) -> StreamReport:
+    """
+    Write from this thread and read on another, until count, duration, stop or an error.
+    """

@@ -61,7 +61,7 @@ WORKLOAD_FACTORS: Final = frozenset(
 )
 """Factors that belong to the workload."""
 
-PROGRAM_NAMES: Final = ("trafgen", "tcpreplay", "iperf3", "sendp")
+PROGRAM_NAMES: Final = ("trafgen", "tcpreplay", "iperf3", "iperf3_tcp", "sendp")
 """Packet generators that others wrote; how many frames they hand over at once is their own affair."""
 
 PEER_NAMES: Final = (
@@ -70,8 +70,11 @@ PEER_NAMES: Final = (
 )
 """Other programs that send: they are run, and counted at device and sink alone."""
 
-UNTOLD_NAMES: Final = frozenset({"xdp_live", *PEER_NAMES})
-"""Engines that cannot know what was sent."""
+STREAM_NAMES: Final = ("tcp", "iperf3_tcp")
+"""Engines that write bytes to a socket: the stack makes the frames, and the workload's flow is not sent."""
+
+UNTOLD_NAMES: Final = frozenset({"xdp_live", "tcp", *PEER_NAMES})
+"""Engines that cannot know what frames were sent."""
 
 ENGINE_NAMES: Final = frozenset(
     {"send", "sendmmsg", "tx_ring", "gso", "af_xdp", "xdp_live", "pktgen", "tcp", "receive", *PEER_NAMES}

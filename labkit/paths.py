@@ -30,6 +30,11 @@ def run_records(env: Mapping[str, str] = os.environ) -> Path:
     return lab_home(env) / "runs"
 
 
+def cache_dir(env: Mapping[str, str] = os.environ) -> Path:
+    """Folder of what may be deleted at any time and is made again: ``$XDG_CACHE_HOME/labkit``."""
+    return _xdg("XDG_CACHE_HOME", ".cache", env) / "labkit"
+
+
 def data_dir() -> Path:
     """`data/` of the checkout, beside the package: published tables and profiles."""
     return checkout_dir() / "data"

@@ -5,6 +5,7 @@ Units live in the names. Absent is ``None``, never 0. A measured field has no de
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -116,7 +117,8 @@ class Workload(msgspec.Struct, frozen=True):
         pktgen: further commands in its own words, ``;`` between them, as in ``flag UDPSRC_RND; vlan_id 5``;
         they are written after those that the flow and the fields above stand for.
     message_bytes : int or None
-        tcp: bytes that one write hands to the socket; None is 16 384, as netperf has it on Linux.
+        tcp: bytes that one write hands to the socket; None is 16 384, as netperf has it on Linux. The flow is
+        not sent then: the stack makes frames as long as the MTU allows, and a run's count is one of writes.
     cpus : int or None
         CPUs that send, each with a thread and a queue of its own; None is one.
     ring_frames : int or None
@@ -228,8 +230,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """The rig's name for people: a machine that nobody measured is called a what-if one."""
-        return what_if_name(self.rig, told=bool(self.environment.get("what_if")))
+        """The rig's name for people, with what has to be known of its numbers."""
+        return named(self.rig, caveat_of(self.environment))
 
     def __repr__(self) -> str:
         speed = "pps unknown" if self.pps is None else f"{self.pps:,.0f} pps"
@@ -245,9 +247,20 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         return flat
 
 
-def what_if_name(rig: str, *, told: bool) -> str:
-    """`rig`, with a word on it where it is `told` that nobody ever measured such a machine."""
-    return f"{rig} (what-if)" if told else rig
+WHAT_IF, EMULATED = "what-if", "emulated time"
+"""Nobody ever measured such a machine; times are an emulator's, and say nothing of silicon."""
+
+
+def caveat_of(environment: Mapping[str, Any]) -> str | None:
+    """What has to be said wherever a number of a trial with this environment is shown; mostly nothing."""
+    if environment.get("what_if"):
+        return WHAT_IF
+    return EMULATED if environment.get("emulated") else None
+
+
+def named(rig: str, caveat: str | None) -> str:
+    """`rig` with its caveat, where there is one."""
+    return rig if caveat is None else f"{rig} ({caveat})"
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):

@@ -49,7 +49,20 @@ def missing_user() -> str | None:
     return f"no {absent[0]} (util-linux, passwd): make system-packages" if absent else None
 
 
-NEEDS = {"browser": missing_browser, "network": missing_namespaces, "user": missing_user}
+def missing_vm() -> str | None:
+    from labkit.guest.missing import missing
+
+    if lacking := missing().programs:
+        return f"no {lacking[0]}: make system-packages"
+    return missing_namespaces()  # a guest's QEMU lives in one of its own
+
+
+NEEDS = {
+    "browser": missing_browser,
+    "network": missing_namespaces,
+    "user": missing_user,
+    "vm": missing_vm,
+}
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from labkit.agent import protocol
 from labkit.agent.channel import MAX_MESSAGE_BYTES, Channel
 from labkit.agent.device import StateFolders
-from labkit.agent.protocol import Answer, Message, Opened, Reading, Request
+from labkit.agent.protocol import Answer, Message, Opened, Request
+from labkit.agent.readings import Reading
 from labkit.agent.server import Server
 from labkit.errors import LabError
 from labkit.factors import Scalar
@@ -88,6 +89,7 @@ class FakeHost:
     """A device that is none; `labkit.agent.host.Host`."""
 
     private = True
+    settles_within_ns = 100_000_000
 
     def __init__(self) -> None:
         knobs = {"mtu": MtuKnob()}
@@ -124,6 +126,9 @@ class FakeHost:
     def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:
         return {}, {}
 
+    def byte_limits(self, sink: str) -> None:
+        return None
+
     def empty_queue(self, sink: str) -> bool:
         return False
 
@@ -150,7 +155,8 @@ class FakeServer(Server):
     def __init__(self, channel: Channel, log: KernelLog, folders: StateFolders) -> None:
         super().__init__(channel, log, folders)
         self.hosts: list[FakeHost] = []
-        self._answers |= {protocol.Open: self._open_fake, protocol.OpenDevice: self._open_fake}
+        openers = (protocol.Open, protocol.OpenDevice, protocol.OpenGuest)
+        self._answers |= dict.fromkeys(openers, self._open_fake)
 
     def _open_fake(self, _: Message) -> Message:
         if self._host is not None:
@@ -176,6 +182,7 @@ def plain_requests() -> list[dict[str, Any]]:
             "look_only": False,
             "ssh_connection": None,
         },
+        {"type": "OpenGuest"},
         {"type": "RestoreAll"},
         {"type": "Forget", "device": "eth7"},
         {"type": "Preview", "settings": {"mtu": 1400}},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, TypeVar
 
 import labkit.errors
-from labkit.agent.protocol import Apply, Failed, Message, OpenDevice, Restore, RestoreAll
+from labkit.agent.protocol import Apply, Failed, Message, OpenDevice, OpenGuest, Restore, RestoreAll
 from labkit.errors import AgentLostError, LabError
 
 M = TypeVar("M", bound=Message)
@@ -15,7 +15,7 @@ TURNING_S: Final = 60.0
 
 def longest_of(request: Message) -> float:
     """Seconds that `request` may take by itself; one that turns settings waits for drivers and links."""
-    return TURNING_S if isinstance(request, Apply | Restore | RestoreAll | OpenDevice) else 0.0
+    return TURNING_S if isinstance(request, Apply | Restore | RestoreAll | OpenDevice | OpenGuest) else 0.0
 
 
 def expected(answer: Message, kind: type[M]) -> M:

@@ -19,9 +19,6 @@ from labkit.factors import Scalar
 from labkit.nic.put_back import PutBack
 from labkit.records import Frames, Sample
 
-ANSWER_WITHIN_S = 10.0
-"""Longest silence of a healthy agent; it comes on top of the time that a request takes by itself."""
-
 
 class AgentClient:
     """Requests to one agent; one at a time, `stop` from any thread.
@@ -58,7 +55,7 @@ class AgentClient:
         self._sending = False
         self._samples: list[Sample] = []
         self._lost = False
-        self._when_lost = "start it again"
+        self._when_lost = "open the rig again"
         self._loaded: Frames | None = None
         try:
             self._greet()
@@ -86,6 +83,10 @@ class AgentClient:
         )
         self._when_lost = f"`labkit restore`, or opening {name} again, puts back what it left changed"
         return self._ask(request, protocol.Opened)
+
+    def open_guest(self) -> protocol.Opened:
+        """Hold the cards of the machine that the agent is alone on."""
+        return self._ask(protocol.OpenGuest(), protocol.Opened)
 
     def restore_all(self) -> list[PutBack]:
         """Put back what dead laboratories left on any device; what became of each setting."""
@@ -190,8 +191,9 @@ class AgentClient:
             self._turns.append(turn)
             if self._turns[0] is not turn:
                 raise RigBusyError("the rig is busy with another run; stop it, or wait for its end")
-            self._catch_up(request)
-            return self._exchange(request, kind, longest_s, on_sample)
+            with self._process.needed():
+                self._catch_up(request)
+                return self._exchange(request, kind, longest_s, on_sample)
         finally:
             # in line, not in a method: an interrupt comes at calls' ends, and this must not be missed
             if turn in self._turns:
@@ -218,14 +220,14 @@ class AgentClient:
             self._level_at_agent = self.level + 1
         if not isinstance(request, protocol.Run):
             self._line.send(numbered)
-            answer = self._answer(number, time.monotonic() + longest_of(request) + ANSWER_WITHIN_S, None)
+            answer = self._answer(number, longest_of(request), None)
         else:
             try:
                 self._sending = True
                 self._line.send(numbered)
                 if self.stop_asked:  # before this run was there to be stopped
                     self._line.send(protocol.Stop())
-                answer = self._answer(number, time.monotonic() + longest_s + ANSWER_WITHIN_S, on_sample)
+                answer = self._answer(number, longest_s, on_sample)
                 self._sending = False
             except BaseException:
                 self._end_run()
@@ -241,13 +243,14 @@ class AgentClient:
             self._line.send(protocol.Stop())
             self._number = number = self._number + 1
             self._line.send(protocol.Hello(version=protocol.PROTOCOL_VERSION, number=number))
-            self._answer(number, time.monotonic() + ANSWER_WITHIN_S, None)
+            self._answer(number, 0.0, None)
             self._sending = False
 
     def _answer(
-        self, number: int, deadline: float, on_sample: Callable[[Sample], None] | None
+        self, number: int, longest_s: float, on_sample: Callable[[Sample], None] | None
     ) -> protocol.Message:
         """Answer to request `number`; its live samples are kept, and older answers passed over."""
+        deadline = time.monotonic() + self._process.within_s(longest_s)
         while True:
             answer = self._receive(deadline)
             if answer.number != number:

@@ -13,8 +13,11 @@ import msgspec
 
 from labkit._native import Progress
 from labkit.agent.device_facts import device_knobs, device_of, driver_of, interrupts_of
+from labkit.agent.host import SETTLES_WITHIN_NS
 from labkit.agent.port import Port
-from labkit.agent.protocol import Opened, Reading, Run
+from labkit.agent.protocol import Opened, Run
+from labkit.agent.queue_limits import ByteLimits, byte_limits
+from labkit.agent.readings import Reading
 from labkit.agent.sinks import Sink, receiving
 from labkit.engines.iperf3 import FarEnd
 from labkit.errors import JournalError, LabError, WorkloadError
@@ -31,6 +34,7 @@ from labkit.nic.apply import SettingsHost
 from labkit.nic.ethtool_knobs import ask_for_absent
 from labkit.nic.guard import change_list, check_interface
 from labkit.nic.journal import FileJournal, read_folder
+from labkit.nic.knob import Knob
 from labkit.nic.lock import DeviceLock
 from labkit.nic.put_back import notes_of
 from labkit.nic.sysctl_knobs import SYSCTLS
@@ -84,6 +88,7 @@ class DeviceHost:
     """
 
     private = False
+    settles_within_ns = SETTLES_WITHIN_NS
 
     def __init__(
         self,
@@ -112,12 +117,10 @@ class DeviceHost:
         owner = owner_of(os.getpid())
         if owner is None:
             raise LabError("agent: /proc does not tell who this process is; is it mounted?")
-        self._knobs = device_knobs(self._links, self._ethtool, self._device)
+        self._knobs = self._find_knobs()
         journal = FileJournal(folders.journal, device, owner)
         absent = {} if "irq_affinity" in self._knobs else {"irq_affinity": self._interrupts.why_none()}
-        self._settings = SettingsHost(
-            name, self._knobs, journal, lambda: self.link(WIRE).carrier, absent=absent
-        )
+        self._settings = SettingsHost(name, self._knobs, journal, self._has_link, absent=absent)
         self._look_only = look_only
         if look_only:
             left = [entry for each in journal.leftovers(is_alive) for entry in each.entries()]
@@ -188,6 +191,10 @@ class DeviceHost:
         port = self._port_of(sink)
         return self._stats.read(self._device.ifindex), port.counters() if port else {}
 
+    def byte_limits(self, sink: str) -> ByteLimits:  # noqa: ARG002 - one device, whatever the sink
+        """Byte queue limits of the device's first queue."""
+        return byte_limits(self._device.name)
+
     def empty_queue(self, sink: str) -> bool:  # noqa: ARG002 - the qdisc is the host's
         """Leave the host's qdisc alone."""
         return False
@@ -233,6 +240,12 @@ class DeviceHost:
             for closable in (self._links, self._stats, self._ethtool, self._port):
                 if closable is not None:
                     closable.close()
+
+    def _find_knobs(self) -> dict[str, Knob]:
+        return device_knobs(self._links, self._ethtool, self._device)
+
+    def _has_link(self) -> bool:
+        return self.link(WIRE).carrier
 
     def _standard_statistics(self) -> dict[str, int]:
         """Counters that mean the same in every driver; not asked again of a driver that has none."""

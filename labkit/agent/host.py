@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Final, Protocol
 
 from labkit._native import Progress
-from labkit.agent.protocol import Opened, Reading, Run
+from labkit.agent.protocol import Opened, Run
+from labkit.agent.queue_limits import ByteLimits
+from labkit.agent.readings import Reading
 from labkit.agent.sinks import Sink
 from labkit.engines.iperf3 import FarEnd
 from labkit.factors import Scalar
 from labkit.linux.links import LinkFacts
 from labkit.records import Frames
+
+SETTLES_WITHIN_NS: Final = 100_000_000
 
 
 class Host(Protocol):
@@ -22,10 +26,16 @@ class Host(Protocol):
     ----------
     private : bool
         Whether it lies in namespaces that the agent made: other programs are run there alone.
+    settles_within_ns : int
+        Longest wait until two reads of its counters agree.
     """
 
     @property
     def private(self) -> bool:  # noqa: D102 - see above
+        ...
+
+    @property
+    def settles_within_ns(self) -> int:  # noqa: D102 - see above
         ...
 
     def look(self, sink: str) -> Opened:
@@ -54,6 +64,10 @@ class Host(Protocol):
 
     def read_links(self, sink: str) -> tuple[dict[str, int], dict[str, int]]:
         """Device and peer link counters alone: what a live sample can afford."""
+        ...
+
+    def byte_limits(self, sink: str) -> ByteLimits | None:
+        """Byte queue limits of the sending device's first queue now; None where nobody can look."""
         ...
 
     def empty_queue(self, sink: str) -> bool:

@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Final
 
@@ -17,6 +19,8 @@ from labkit.errors import AgentLostError, CapabilityMissingError
 
 STDERR_TAIL_BYTES = 16_384
 EXIT_WITHIN_S = 3.0
+ANSWER_WITHIN_S: Final = 10.0
+"""Longest silence of a healthy agent; it comes on top of the time that a request takes by itself."""
 WITHOUT_ROOT: Final = (
     f"run labkit as root, or let `sudo {Path(sys.executable).with_name('labkit')} install-agent` allow you "
     f"its agent; rigs 'veth' and 'sim:ixgbe' need no root"
@@ -36,9 +40,13 @@ class AgentProcess:
         Program and arguments.
     exit_within_s : float
         How long it may take to end once its input has ended.
+    descriptors : sequence of int
+        What else of this process's it is given.
     """
 
-    def __init__(self, command: list[str], *, exit_within_s: float = EXIT_WITHIN_S) -> None:
+    def __init__(
+        self, command: list[str], *, exit_within_s: float = EXIT_WITHIN_S, descriptors: Sequence[int] = ()
+    ) -> None:
         self._exit_within_s = exit_within_s
         self._process = subprocess.Popen(
             command,
@@ -48,6 +56,7 @@ class AgentProcess:
             bufsize=0,
             start_new_session=True,  # Ctrl-C in the terminal reaches the agent as a Stop message only
             cwd="/",
+            pass_fds=descriptors,
         )
         self._tail: collections.deque[bytes] = collections.deque()
         self._reader = threading.Thread(
@@ -72,6 +81,14 @@ class AgentProcess:
     def write_fd(self) -> int:
         """Where requests go."""
         return _stream(self._process.stdin).fileno()
+
+    def within_s(self, longest_s: float) -> float:
+        """The time itself, and the longest silence of a healthy agent."""
+        return longest_s + ANSWER_WITHIN_S
+
+    def needed(self) -> AbstractContextManager[None]:
+        """Nothing: an agent that is not asked anything sleeps."""
+        return contextlib.nullcontext()
 
     def last_words(self) -> str:
         """The end of what it wrote to standard error; complete once it has ended."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from contextlib import AbstractContextManager
 from queue import Empty, SimpleQueue
 from typing import Protocol, TypeAlias
 
@@ -30,6 +31,14 @@ class Process(Protocol):
     @property
     def write_fd(self) -> int:
         """Where requests go."""
+        ...
+
+    def within_s(self, longest_s: float) -> float:
+        """Longest wait for the answer to what takes `longest_s` by itself, in seconds of this machine."""
+        ...
+
+    def needed(self) -> AbstractContextManager[None]:
+        """Within the block it is to work; outside of it, it may rest."""
         ...
 
     def last_words(self) -> str:

@@ -68,7 +68,8 @@ class Port:
 
     def place(self) -> Place:
         """Where a sink receives what arrives here."""
-        return Place(ifindex=self._held.ifindex, inside=self._there, promiscuous=True)
+        with self._there():
+            return Place(ifindex=self._held.ifindex, inside=self._there, promiscuous=True)
 
     def facts(self) -> LinkFacts:
         """State of the link."""

@@ -9,6 +9,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from labkit.agent.queue_limits import ByteLimits
+from labkit.agent.readings import Reading, Worker
 from labkit.agent.sink_records import Arrived, SinkConfig
 from labkit.engines.base import EngineConfig, EngineReport
 from labkit.factors import Scalar
@@ -67,6 +69,10 @@ class OpenDevice(Message, frozen=True, kw_only=True):
     i_know: str | None
     look_only: bool
     ssh_connection: str | None
+
+
+class OpenGuest(Message, frozen=True, kw_only=True):
+    """Client: hold the cards of the machine that the agent is alone on. Answer: Opened."""
 
 
 class RestoreAll(Message, frozen=True, kw_only=True):
@@ -160,6 +166,8 @@ class Opened(Message, frozen=True, kw_only=True):
         How many `irq_affinity` turns, None where there is none.
     notes : list of str
         What people should know: settings put back when it was opened, and what this place lacks.
+    machine : dict or None
+        Facts of the agent's machine, where it is another one than the client's.
     """
 
     privilege: Privilege
@@ -170,6 +178,7 @@ class Opened(Message, frozen=True, kw_only=True):
     driver: str | None
     interrupts: int | None
     notes: list[str]
+    machine: dict[str, str | int | None] | None = None
 
 
 class Told(Message, frozen=True, kw_only=True):
@@ -202,38 +211,6 @@ class Live(Message, frozen=True, kw_only=True):
     sample: Sample
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """Raw counters at one instant; what is not counted here is None or absent.
-
-    Attributes
-    ----------
-    peer_napi_packets : int or None
-        Frames that a veth peer's NAPI took in; the others went past it.
-    qdisc_requeued : int or None
-        How often the qdisc took packets back because the device was full.
-    interrupts : dict of str to int or None
-        Those of the device's queues, as ``/proc/interrupts`` calls them.
-    """
-
-    device: dict[str, int]
-    peer: dict[str, int]
-    peer_queue_dropped: int | None
-    qdisc_dropped: int | None
-    qdisc_queued: int | None
-    softnet_dropped: int | None
-    peer_napi_packets: int | None = None
-    qdisc_requeued: int | None = None
-    statistics: list[tuple[str, int]] = []
-    interrupts: dict[str, int] | None = None
-
-
-class Worker(msgspec.Struct, frozen=True, kw_only=True):
-    """One of a run's senders: its CPU, and what it did."""
-
-    cpu: int
-    report: EngineReport
-
-
 class Measured(Message, frozen=True, kw_only=True):
     """Agent: one run, raw.
 
@@ -253,6 +230,8 @@ class Measured(Message, frozen=True, kw_only=True):
         Device counters as the engine ended; what `after` has more left a queue later.
     settled : bool
         Whether the queue was empty and two reads in a row agreed in the end.
+    byte_limits : list of ByteLimits
+        Byte queue limits before and after; empty where nobody could look.
     samples : CpuSamples or None
         What the senders' CPUs did meanwhile, where a profile was wanted.
     """
@@ -273,6 +252,7 @@ class Measured(Message, frozen=True, kw_only=True):
     steal_ns: int | None
     kernel_warnings: list[str] | None
     arrived: Arrived | None = None
+    byte_limits: list[ByteLimits] = []
     samples: CpuSamples | None = None
 
 
@@ -286,6 +266,18 @@ class Failed(Message, frozen=True, kw_only=True):
 
 
 Request: TypeAlias = (
-    Hello | Open | OpenDevice | RestoreAll | Forget | Preview | Look | Load | Apply | Restore | Run | Stop
+    Hello
+    | Open
+    | OpenDevice
+    | OpenGuest
+    | RestoreAll
+    | Forget
+    | Preview
+    | Look
+    | Load
+    | Apply
+    | Restore
+    | Run
+    | Stop
 )
 Answer: TypeAlias = Welcome | Opened | Told | AllRestored | Done | Applied | Live | Measured | Failed

@@ -11,7 +11,9 @@ import msgspec
 
 from labkit.agent.channel import Channel
 from labkit.agent.host import Host
-from labkit.agent.protocol import Failed, Live, Measured, Reading, Run, Stop
+from labkit.agent.protocol import Failed, Live, Measured, Run, Stop
+from labkit.agent.queue_limits import ByteLimits
+from labkit.agent.readings import Reading
 from labkit.agent.sampling import sampling
 from labkit.agent.sinks import Sink
 from labkit.agent.workers import Senders, merged, shares
@@ -27,7 +29,6 @@ from labkit.linux.machine import kept_off, steal_ns
 from labkit.records import Frames, Sample
 from labkit.units import NS_PER_S
 
-SETTLE_NS = 100_000_000
 SETTLE_STEP_S = 0.002
 SHORTEST_SAMPLE_NS = 1_000_000
 """Samples that come quicker would fill the stream with themselves."""
@@ -80,7 +81,7 @@ def _sent(
         engine = placed(choose(request.engine), host.far(request.sink))
         senders = Senders(engine, frames, configs, lambda: os.eventfd_write(wake_fd, 1))
         with host.receiver(request, frames, senders.progress, cpus) as sink:
-            before = host.read(request.sink)
+            limits, before = [host.byte_limits(request.sink)], host.read(request.sink)
             try:
                 senders.start()
                 with kept_off(cpus):
@@ -91,6 +92,7 @@ def _sent(
             workers = senders.reports()
             at_end, _ = host.read_links(request.sink)
             after, settled = _settled(host, request.sink)
+            limits.append(host.byte_limits(request.sink))
             arrived = None if sink is None else sink.finish(_moved(host, request, before, after))
     stolen_after = _stolen_ns(cpus)
     device, counter, peer = host.counter(request.sink)
@@ -111,6 +113,7 @@ def _sent(
         steal_ns=None if stolen_before is None or stolen_after is None else stolen_after - stolen_before,
         kernel_warnings=log.warnings(),
         arrived=arrived,
+        byte_limits=[each for each in limits if each is not None],
     )
 
 
@@ -172,6 +175,7 @@ def _sample(
     moved = counter_deltas(before.peer, peer)
     counts = [moved.get(name) for name in request.peer_counters]
     known = [count for count in counts if count is not None]
+    limits = host.byte_limits(request.sink) or ByteLimits()
     counted = sum(known) if counts and len(known) == len(counts) else None
     return Sample(
         at_ns=time.monotonic_ns() - started_ns,
@@ -179,12 +183,14 @@ def _sample(
         engine_refused=None if request.engine in PEER_NAMES else senders.refused,
         device_sent=counter_deltas(before.device, device).get(counter),
         peer_received=sink.received if sink is not None else counted,
+        bql_limit_bytes=limits.limit_bytes,
+        bql_inflight_bytes=limits.inflight_bytes,
     )
 
 
 def _settled(host: Host, sink: str) -> tuple[Reading, bool]:
-    """Counters once the queue is empty and two reads agree, within 100 ms; whether it came to that."""
-    deadline = time.monotonic_ns() + SETTLE_NS
+    """Counters once the queue is empty and two reads agree, within its time; whether it did."""
+    deadline = time.monotonic_ns() + host.settles_within_ns
     last = host.read(sink)
     while time.monotonic_ns() < deadline:
         time.sleep(SETTLE_STEP_S)

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from labkit.agent.protocol import Worker
+from labkit.agent.readings import Worker
 from labkit.errors import LabError
 from labkit.linux import perf_script
 from labkit.linux.perf_limits import PerfLimits, no_perf, no_sampling, no_symbols, perf_limits

@@ -9,6 +9,7 @@ import msgspec
 
 from labkit.agent.channel import Channel, Closed
 from labkit.agent.device import DeviceHost, StateFolders
+from labkit.agent.guest import GuestHost
 from labkit.agent.host import Host
 from labkit.agent.leftovers import forget_device, restore_all
 from labkit.agent.protocol import (
@@ -25,6 +26,7 @@ from labkit.agent.protocol import (
     Message,
     Open,
     OpenDevice,
+    OpenGuest,
     Preview,
     Restore,
     RestoreAll,
@@ -63,6 +65,7 @@ class Server:
             Hello: self._hello,
             Open: self._open,
             OpenDevice: self._open_device,
+            OpenGuest: self._open_guest,
             RestoreAll: lambda _: AllRestored(results=restore_all(self._folders)),
             Forget: lambda asked: AllRestored(results=forget_device(self._folders, asked.device)),
             Preview: lambda asked: Told(lines=[self._rig().preview(asked.settings)]),
@@ -140,6 +143,12 @@ class Server:
             folders=self._folders,
         )
         return self._host.look("port" if asked.port else "wire")
+
+    def _open_guest(self, _: OpenGuest) -> Message:
+        if self._host is not None:
+            raise LabError("agent: a rig is open already")
+        self._host = GuestHost(self._folders)
+        return self._host.look("port")
 
     def _load(self, asked: Load) -> Message:
         try:

@@ -11,8 +11,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from labkit._native import Progress
+from labkit.agent.host import SETTLES_WITHIN_NS
 from labkit.agent.peer_mode import PeerKnob
-from labkit.agent.protocol import Opened, Reading, Run
+from labkit.agent.protocol import Opened, Run
+from labkit.agent.queue_limits import ByteLimits, byte_limits, sysfs_here
+from labkit.agent.readings import Reading
 from labkit.agent.sinks import Place, Sink, receiving
 from labkit.drivers.virtual import VETH as VETH_FACTS
 from labkit.engines.iperf3 import FarEnd
@@ -32,6 +35,7 @@ from labkit.nic.knob import Knob
 from labkit.nic.link_knobs import End, knobs_of_ends
 from labkit.nic.put_back import notes_of
 from labkit.nic.queue_knobs import queue_knobs
+from labkit.nic.sysctl_knobs import sysctl_knobs
 from labkit.records import Frames, Privilege
 
 SENDER, PEER, IFB = "veth0", "veth1", "ifb0"
@@ -44,6 +48,8 @@ CARRIER_WITHIN_S, CARRIER_STEP_S = 2.0, 0.001
 SENDER_CHANNELS = ("rx_channels", "tx_channels")
 SUPER_PACKETS = "tx_udp_segmentation"
 """Off, a super-packet of UDP segments leaves as its frames; on, these devices take it whole."""
+TCP_LIMIT = "tcp_limit_output_bytes"
+"""Of the sending namespace: the socket reads it there (net/ipv4/tcp_output.c, tcp_small_queue_check)."""
 PEER_NAPI = ("napi_defer_hard_irqs", "gro_flush_timeout_ns")
 PEER_FILES = ("threaded", *PEER_NAPI)
 """Settings of the receiving end, where a veth's NAPI runs."""
@@ -61,6 +67,7 @@ class VethHost:
     """
 
     private = True
+    settles_within_ns = SETTLES_WITHIN_NS
 
     def __init__(self, *, force_user_namespace: bool) -> None:
         user_namespace = namespaces.enter_private_network(force_user_namespace=force_user_namespace)
@@ -70,6 +77,7 @@ class VethHost:
             self._peer_links, self._peer_stats, self._peer_ethtool = Links(), LinkStats(), Ethtool()
         self._links, self._stats, self._ethtool = Links(), LinkStats(), Ethtool()
         self._peer_sysfs, self._absent = self._find_sysfs()
+        self._sysfs = sysfs_here()
         self._senders: list[End] = []
         self._ends: list[End] = []
         self._super_packets = KnobOfEnds(name=SUPER_PACKETS, knobs=[])
@@ -121,6 +129,7 @@ class VethHost:
             why_not_threaded=self._absent.get("threaded", "this kernel has none"),
         )
         self._knobs.update({name: files[name] for name in PEER_NAPI if name in files})
+        self._knobs.update({name: knob for name, knob in sysctl_knobs().items() if name == TCP_LIMIT})
         self._links.set_up(SENDER, up=True)
         self._peer_links.set_up(PEER, up=peer_carrier)
         self._wait_operational(yes=peer_carrier)
@@ -202,6 +211,10 @@ class VethHost:
         device = self._device(sink)
         peer = self._peer_stats.read(self._indices[PEER]) if device == SENDER else {}
         return self._stats.read(self._indices[device]), peer
+
+    def byte_limits(self, sink: str) -> ByteLimits | None:
+        """Byte queue limits of the sending device: a veth has none, an ifb device a directory."""
+        return None if self._sysfs is None else byte_limits(self._device(sink), self._sysfs)
 
     def receiver(
         self, request: Run, frames: Frames, sender: Progress, sender_cpus: Sequence[int]

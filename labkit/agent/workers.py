@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from labkit._native import Progress, StopFlag
-from labkit.agent.protocol import Run, Worker
+from labkit.agent.protocol import Run
+from labkit.agent.readings import Worker
 from labkit.engines.base import EndedBy, Engine, EngineConfig, EngineReport, Together
 from labkit.engines.pktgen_told import together
 from labkit.errors import WorkloadError
@@ -210,6 +211,7 @@ def merged(reports: Sequence[EngineReport]) -> EngineReport:
         gaps=sorted(gaps.items()) if all(report.gaps is not None for report in reports) else None,
         burst_frames=max((report.burst_frames or 0 for report in reports), default=0) or None,
         zero_copy=_all([report.zero_copy for report in reports]),
+        stream=next((report.stream for report in reports), None),  # nobody sends two
         pktgen=together([report.pktgen for report in reports]),
     )
 

@@ -18,7 +18,7 @@ from labkit.analysis.turns import (
     wait_ns,
 )
 from labkit.factors import Scalar
-from labkit.records import Trial, what_if_name
+from labkit.records import WHAT_IF, Trial, named
 from labkit.simnic.loop import WAITS, simulate
 from labkit.simnic.profile import Profile
 from labkit.simnic.run import Share, Simulated, Zones
@@ -167,7 +167,7 @@ def explain(trial: Trial, *, profile: Profile | None = None, measured_ns: float 
         whole *= sender.cpus  # the budget holds what every CPU did meanwhile
     ring: Any = settings.get("tx_ring", machine.driver.defaults["tx_ring"])
     return Explanation(
-        rig=what_if_name(trial.rig, told=machine.what_if),
+        rig=named(trial.rig, WHAT_IF if machine.what_if else None),
         engine=trial.engine,
         frame_bytes=trial.frame_bytes,
         settings=settings,

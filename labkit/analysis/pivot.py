@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from labkit.analysis.summary import Estimate, ResultsLike, summarise, what_if
+from labkit.analysis.summary import Estimate, ResultsLike, caveat, summarise
 from labkit.errors import WorkloadError
 from labkit.factors import Scalar
 from labkit.units import percent_error
@@ -35,8 +35,8 @@ class Pivot(msgspec.Struct, frozen=True, kw_only=True):
         Column and row heads.
     cells : tuple of tuple of Cell
         Rows of cells, ``cells[row][column]``.
-    what_if : bool
-        They are of a machine that nobody ever measured.
+    caveat : str or None
+        What has to be said of them: a machine that nobody ever measured, or an emulated one.
     """
 
     x: str
@@ -45,7 +45,7 @@ class Pivot(msgspec.Struct, frozen=True, kw_only=True):
     x_levels: tuple[Scalar, ...]
     y_levels: tuple[Scalar, ...]
     cells: tuple[tuple[Cell, ...], ...]
-    what_if: bool = False
+    caveat: str | None = None
 
     def at(self, x_level: Scalar, y_level: Scalar) -> Cell | None:
         """Cell at two levels; None when the table has no such column or row."""
@@ -76,7 +76,7 @@ def pivot(results: ResultsLike, x: str, y: str, value: str = "pps", *, seed: int
     columns = _heads(results.factors.get(x, ()), [key[0] for key in cells])
     rows = _heads(results.factors.get(y, ()), [key[1] for key in cells])
     laid_out = _laid_out(cells, x, y, value, columns, rows)
-    return msgspec.structs.replace(laid_out, what_if=what_if(results))
+    return msgspec.structs.replace(laid_out, caveat=caveat(results))
 
 
 def table(values: Mapping[tuple[Scalar, Scalar], float | None], *, x: str, y: str, value: str) -> Pivot:

@@ -11,7 +11,7 @@ import msgspec
 
 from labkit.errors import WorkloadError
 from labkit.factors import Scalar
-from labkit.records import Gap, Trial
+from labkit.records import Gap, Trial, caveat_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,9 +68,10 @@ class ResultsLike(Protocol):
         ...
 
 
-def what_if(results: ResultsLike) -> bool:
-    """Whether any trial ran on a machine that nobody ever measured."""
-    return any(row.trial.environment.get("what_if") for row in results.rows)
+def caveat(results: ResultsLike) -> str | None:
+    """What has to be said of any of the trials (`labkit.records.caveat_of`)."""
+    found = {caveat_of(row.trial.environment) for row in results.rows}
+    return " and ".join(sorted(each for each in found if each is not None)) or None
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ from labkit.records import Workload
         "labkit run --rig sim:ixgbe --engine pktgen --set tx_ring=512 --set rx_usecs=30",
         "labkit run --rig sim:ixgbe --engine pktgen --batch 8 --clone-skb 0 --cpus 2",
         "labkit run --rig sim:ixgbe --engine pktgen --fault carrier_lost_after_s=0.5",
+        "labkit run --engine tcp --message-bytes 1500",
         "labkit run --imix",
         "labkit run --profile",
         "labkit run --pcap frames.pcap",

@@ -11,8 +11,9 @@ import click
 import msgspec
 
 from labkit.analysis.scaling import scaling
-from labkit.analysis.summary import PointSummary, ResultsLike, summarise, what_if
-from labkit.records import Mark, Trial
+from labkit.analysis.summary import PointSummary, ResultsLike, caveat, summarise
+from labkit.cli.stream_text import stream_lines
+from labkit.records import EMULATED, WHAT_IF, Mark, Trial
 from labkit.traffic.sizes import mean_wire_bytes, sizes_text
 from labkit.units import NS_PER_US, gbit_per_s, ns_to_seconds, percent_error
 
@@ -35,6 +36,12 @@ MARKS: Final[Mapping[Mark, str]] = {
     "take a longer run or a shorter queue",
 }
 """What is doubtful about a trial with each mark; no marked trial is in a mean."""
+
+CAVEATS: Final[Mapping[str, str]] = {
+    WHAT_IF: "what-if: nobody ever measured such a machine",
+    EMULATED: "emulated time: speeds compare settings with each other, and say nothing of silicon",
+}
+"""What each caveat means (`labkit.records.caveat_of`)."""
 
 
 def print_json(value: object) -> None:
@@ -80,7 +87,7 @@ def trial_text(trial: Trial) -> str:
         f"  {_agreement(trial)}",
         f"  limiter: {trial.limiter or 'none proven'}; marks: {', '.join(trial.marks) or 'none'}",
     ]
-    lines[3:3] = [*_segments(trial), *_pacing(trial), *_pktgen(trial), *_workers(trial)]
+    lines[3:3] = [*_segments(trial), *stream_lines(trial), *_pacing(trial), *_pktgen(trial), *_workers(trial)]
     lines += _received(trial)
     peer_mode = trial.environment.get("peer_mode") or {}
     lines += [f"  {peer_mode['note']}"] if "note" in peer_mode else []
@@ -97,7 +104,7 @@ def _wire_gbit_per_s(trial: Trial) -> float | None:
 
 
 def _segments(trial: Trial) -> list[str]:
-    if trial.segments_sent is None:
+    if trial.segments_sent is None or "super_packets" not in trial.environment:
         return []
     carriers = number(trial.environment.get("super_packets"))
     counted = trial.environment.get("device_packets_are")
@@ -197,7 +204,8 @@ def sweep_text(results: ResultsLike) -> str:
     reasons = {(levels_text(gap.levels), gap.gap.reason): None for gap in results.gaps}
     lines += [f"gap {levels}: {reason}" for levels, reason in reasons]
     lines += _marked_text(row.trial for row in results.rows)
-    lines += ["what-if: nobody ever measured such a machine"] if what_if(results) else []
+    said = caveat(results)
+    lines += [CAVEATS.get(said, said)] if said else []
     return "\n".join(lines)
 
 

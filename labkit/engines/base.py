@@ -13,6 +13,7 @@ import msgspec
 from labkit._native import Progress, StopFlag
 from labkit.engines.pktgen_told import PktgenTold
 from labkit.engines.priority import check_priority
+from labkit.engines.stream_records import StreamReport
 from labkit.errors import CapabilityMissingError, LabError, WorkloadError
 from labkit.records import Frames
 
@@ -126,6 +127,8 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
         Of a paced run the most frames that left together.
     zero_copy : bool or None
         Of af_xdp whether the device read the frames where they lay; False where the kernel copied them.
+    stream : StreamReport or None
+        Of a TCP stream what its two ends did; None of frames.
     pktgen : PktgenTold or None
         What pktgen told beyond its counts.
     """
@@ -148,6 +151,7 @@ class EngineReport(msgspec.Struct, frozen=True, kw_only=True):
     gaps: list[tuple[int, int]] | None = None
     burst_frames: int | None = None
     zero_copy: bool | None = None
+    stream: StreamReport | None = None
     pktgen: PktgenTold | None = None
 
     @property

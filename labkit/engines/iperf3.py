@@ -1,11 +1,12 @@
-"""Engine `iperf3`: its UDP client, with a server at the receiving end to talk to first."""
+"""Engine `iperf3`: its UDP client, with a server at the receiving end to talk to first; and that end."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from labkit import _native
 from labkit.engines import peer_commands as commands
@@ -16,6 +17,9 @@ from labkit.errors import CapabilityMissingError, WorkloadError
 from labkit.linux.namespaces import inside
 from labkit.linux.sockets import listens
 from labkit.records import Frames
+
+if TYPE_CHECKING:
+    from labkit.linux.addresses import Addresses
 
 HERE, THERE, PREFIX_BITS = "192.0.2.1", "192.0.2.2", 30
 HEADERS_BYTES: Final = 42
@@ -31,6 +35,29 @@ class FarEnd(NamedTuple):
 
     network: int
     ifindex: int
+
+
+def needed(far: FarEnd | None, engine: str) -> FarEnd:
+    """`far`, or a `CapabilityMissingError` that says where there is one."""
+    if far is None:
+        raise CapabilityMissingError(
+            f"{engine}: needs a server where frames arrive, and nothing lives there; take rig 'veth' with "
+            "sink 'stack'"
+        )
+    return far
+
+
+@contextmanager
+def addressed(ifindex: int, far: FarEnd) -> Iterator[Addresses]:
+    """Link `ifindex` as `HERE` and the far end as `THERE` within the block; the addresses of this end."""
+    from labkit.linux.addresses import Addresses  # brings netlink's library, which few engines need
+
+    with inside(far.network):
+        there = Addresses(far.ifindex)
+    with there, Addresses(ifindex) as here:
+        there.add(THERE, PREFIX_BITS)
+        here.add(HERE, PREFIX_BITS)
+        yield here
 
 
 class Iperf3(Peer):
@@ -51,9 +78,9 @@ class Iperf3(Peer):
     def __init__(self, far: FarEnd | None = None) -> None:
         self._far = far
 
-    def placed(self, far: FarEnd | None) -> Iperf3:
+    def placed(self, far: FarEnd | None) -> Self:
         """The same with its server at `far`."""
-        return Iperf3(far)
+        return type(self)(far)
 
     def check(self, frames: Frames, config: EngineConfig) -> None:
         """Raise `WorkloadError` for several or mixed frames, a count, and lengths that it does not send."""
@@ -71,29 +98,17 @@ class Iperf3(Peer):
         return commands.iperf3_client(job.program, THERE, payload_bytes)
 
     def _course(self, job: Job, counted: Callable[[], int], stop: _native.StopFlag) -> Course:
-        from labkit.linux.addresses import Addresses  # brings netlink's library, which no other engine needs
+        far = needed(self._far, self.name)
+        with addressed(job.config.ifindex, far) as here, self._server(job, far):
+            mac = job.frames.frame(0)[:6].hex(":")
+            return self._followed(job, counted, stop, lambda: here.neighbour(THERE, mac))
 
-        far = self._far
-        if far is None:
-            raise CapabilityMissingError(
-                "iperf3: needs a server where frames arrive, and nothing lives there; take rig 'veth' with "
-                "sink 'stack'"
-            )
-        with inside(far.network):
-            there = Addresses(far.ifindex)
-        with there, Addresses(job.config.ifindex) as here:
-            there.add(THERE, PREFIX_BITS)
-            here.add(HERE, PREFIX_BITS)
-            with self._server(job, far), Child(self.name, self._command(job), [job.cpu], job.folder) as child:
-                mac = job.frames.frame(0)[:6].hex(":")
-                return follow(
-                    child,
-                    counted,
-                    job.config,
-                    stop,
-                    first_frames=FIRST_FRAMES,
-                    begun=lambda: here.neighbour(THERE, mac),
-                )
+    def _followed(
+        self, job: Job, counted: Callable[[], int], stop: _native.StopFlag, begun: Callable[[], None]
+    ) -> Course:
+        """The client's run; `begun` is called behind its greeting."""
+        with Child(self.name, self._command(job), [job.cpu], job.folder) as child:
+            return follow(child, counted, job.config, stop, first_frames=FIRST_FRAMES, begun=begun)
 
     def _server(self, job: Job, far: FarEnd) -> Child:
         """A server that listens, off the sender's CPU where there is another one."""

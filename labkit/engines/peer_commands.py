@@ -79,6 +79,12 @@ def iperf3_server(program: str, address: str) -> list[str]:
     return [program, "--server", "--one-off", "--bind", address, "--port", str(IPERF3_PORT)]
 
 
+def iperf3_stream(program: str, address: str, message_bytes: int) -> list[str]:
+    """The sending iperf3: TCP, writes of `message_bytes`."""
+    to = ["--client", address, "--port", str(IPERF3_PORT)]
+    return [program, *to, "--length", str(message_bytes), "--time", str(FOREVER_S)]
+
+
 def iperf3_client(program: str, address: str, payload_bytes: int) -> list[str]:
     """The sending iperf3: UDP, no pacing."""
     to = ["--client", address, "--port", str(IPERF3_PORT), "--udp"]

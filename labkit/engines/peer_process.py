@@ -18,6 +18,7 @@ import msgspec
 from labkit._native import StopFlag
 from labkit.engines.base import EndedBy, EngineConfig
 from labkit.engines.peer_child import ENOUGH, FOLDER
+from labkit.engines.stream_records import StreamReport
 from labkit.errors import LabError
 from labkit.linux.processes import Times, members_of_group, times_of
 from labkit.units import NS_PER_S
@@ -46,12 +47,15 @@ class Course(msgspec.Struct, frozen=True):
         a program's own start and end take longer than a short run.
     times : Times
         CPU time, wait and switches of the program between the two.
+    stream : StreamReport or None
+        Of a TCP stream what the device counted of it.
     """
 
     start_ns: int
     end_ns: int
     times: Times
     ended_by: EndedBy
+    stream: StreamReport | None = None
 
 
 class Child:

@@ -141,6 +141,7 @@ class Peer(abc.ABC):
             qdisc_bypass=self.bypasses_qdisc,
             fatal_errno=None,
             ended_by=course.ended_by,
+            stream=course.stream,
         )
 
 

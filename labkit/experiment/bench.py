@@ -11,7 +11,7 @@ from labkit.analysis.pairs import Ratio, compare_pairs
 from labkit.analysis.sink_rate import SinkCounter, sink_rate
 from labkit.errors import AgentLostError, CapabilityMissingError, LabError, WorkloadError
 from labkit.experiment.trial import CURABLE_MARKS, MAX_REPEATS
-from labkit.factors import PEER_NAMES
+from labkit.factors import PEER_NAMES, STREAM_NAMES
 from labkit.records import RigInfo, Traffic, Trial, Workload
 from labkit.rigs import catalog
 from labkit.rigs.agent_rig import AgentRig
@@ -57,8 +57,8 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def usual_engines(info: RigInfo) -> tuple[str, ...]:
-    """Engines of labkit's own that a rig has."""
-    return tuple(name for name in info.engines if name not in PEER_NAMES)
+    """Engines of labkit's own that a rig has, those that send the flow's frames."""
+    return tuple(name for name in info.engines if name not in (*PEER_NAMES, *STREAM_NAMES))
 
 
 def bench(
@@ -141,6 +141,9 @@ def compare(
 ) -> Ratio:
     """Packets a second of `ours` over those of `theirs`, both by the counter at the sink.
 
+    Of two TCP streams it is bytes a second, by what the sending device counted (on veth the same number as
+    the receiving one's): that counter has both, and a packet of theirs may be any number of frames.
+
     A disturbed run (`labkit.experiment.trial.CURABLE_MARKS`) is repeated, at most three times; a pair with
     one that stays so is not counted, never averaged in.
 
@@ -150,15 +153,20 @@ def compare(
         What the rig cannot do, before anything is compared; or every pair was disturbed.
     """
     _check_duration(duration_s)
+    streams = _both_streams(ours, theirs)
     for workload in (ours, theirs):
         rig.check(workload)
     # once each beforehand: what is missing shows, and which counter both have
     first = [_run(rig, workload, duration_s) for workload in (ours, theirs)]
     at_peer = all(any(sample.peer_received for sample in trial.samples) for trial in first)
     counter: SinkCounter = "peer_received" if at_peer else "device_sent"
+
+    def rate(trial: Trial) -> float | None:
+        return device_mbit(trial) if streams else sink_rate(trial.samples, counter)
+
     return compare_pairs(
-        lambda: _undisturbed_pps(rig, ours, counter, duration_s),
-        lambda: _undisturbed_pps(rig, theirs, counter, duration_s),
+        lambda: _undisturbed(rig, ours, rate, duration_s),
+        lambda: _undisturbed(rig, theirs, rate, duration_s),
         goal,
         "higher",
         pairs,
@@ -167,13 +175,30 @@ def compare(
     )
 
 
-def _undisturbed_pps(
-    rig: AgentRig, workload: Workload, counter: SinkCounter, duration_s: float
+def device_mbit(trial: Trial) -> float | None:
+    """10^6 bits a second of a stream, headers included, as the sending device counted them."""
+    told: dict[str, float | None] = trial.environment.get("tcp", {})
+    return told.get("device_mbit")
+
+
+def _both_streams(ours: Workload, theirs: Workload) -> bool:
+    """Whether both are TCP streams; raises `WorkloadError` where one of them is."""
+    streams = [workload.engine in STREAM_NAMES for workload in (ours, theirs)]
+    if any(streams) and not all(streams):
+        raise WorkloadError(
+            f"{ours.engine} / {theirs.engine}: a stream of bytes and frames of one length have no rate in "
+            f"common; compare {' and '.join(STREAM_NAMES)} with each other"
+        )
+    return all(streams)
+
+
+def _undisturbed(
+    rig: AgentRig, workload: Workload, rate: Callable[[Trial], float | None], duration_s: float
 ) -> float | None:
     for _ in range(1 + MAX_REPEATS):
         trial = _run(rig, workload, duration_s)
         if not CURABLE_MARKS & set(trial.marks):
-            return sink_rate(trial.samples, counter)
+            return rate(trial)
     return None
 
 

@@ -18,7 +18,7 @@ from labkit.analysis.turns import law_pps, limit_of_answer
 from labkit.errors import WorkloadError
 from labkit.factors import Scalar, Settings
 from labkit.paths import data_dir
-from labkit.records import Trial, what_if_name
+from labkit.records import WHAT_IF, Trial, named
 from labkit.rigs.profiles import load_profile
 from labkit.simnic.loop import simulate
 from labkit.simnic.profile import Profile
@@ -106,7 +106,7 @@ def expect(
     return expectations.expect(
         change,
         profile=profile,
-        where=f"{what_if_name(where, told=bool(profile and profile.what_if))} {told}".rstrip(),
+        where=f"{named(where, WHAT_IF if profile and profile.what_if else None)} {told}".rstrip(),
         settings=in_force,
         sender=_sender(sender_of(trial) if trial else Sender(engine="pktgen"), sender),
         microcosts=microcosts,

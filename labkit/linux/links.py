@@ -119,6 +119,14 @@ class Links:
             f"{name} {'up' if up else 'down'}", "link", "set", ifname=name, state="up" if up else "down"
         )
 
+    def set_promiscuous(self, name: str) -> None:
+        """Let a link take in what is addressed to others."""
+        self._ask(f"{name}: promiscuous", "link", "set", ifname=name, flags=PROMISCUOUS, change=PROMISCUOUS)
+
+    def move(self, name: str, network: int) -> None:
+        """Move a link to another network namespace (a descriptor); it arrives there down."""
+        self._ask(f"{name} to another namespace", "link", "set", ifname=name, net_ns_fd=network)
+
     def set_mtu(self, name: str, mtu: int) -> None:
         """Set the largest payload in bytes."""
         self._ask(f"{name}: MTU {mtu}", "link", "set", ifname=name, mtu=mtu)
@@ -176,9 +184,10 @@ class Links:
         if qdisc.kind == "noqueue":
             return {}
         if qdisc.kind == "tbf":
+            rate = (qdisc.rate_bps or 0) // 8
             return {
-                "rate": (qdisc.rate_bps or 0) // 8,
-                "burst": TBF_BURST_BYTES,
+                "rate": rate,
+                "burst": tbf_burst_bytes(rate),
                 "limit": qdisc.limit or TBF_BURST_BYTES,
             }
         if qdisc.limit is not None:
@@ -212,9 +221,23 @@ class Links:
             raise error_of(what, Refusal(errno=refused.code, text=text), writing=True) from refused
 
 
+PROMISCUOUS = 0x100
+"""IFF_PROMISC, <linux/if.h>"""
 ROOT_PARENT = 0xFFFF_FFFF
 _VETH_QUEUE = re.compile(r"rx_queue_\d+_(?P<counter>.+)")
 TBF_BURST_BYTES = 1600
+
+
+def tbf_burst_bytes(bytes_per_s: int) -> int:
+    """A burst that still holds `TBF_BURST_BYTES` once it has become whole microseconds at that rate.
+
+    Pyroute2 tells the kernel a time and cuts it off (calc_xmittime): at 1 Gbit/s 1600 bytes would become
+    1500, and tbf drops every frame that is longer than its burst (net/sched/sch_tbf.c, tbf_enqueue).
+    """
+    if bytes_per_s <= 0:
+        return TBF_BURST_BYTES
+    whole_us = -(-TBF_BURST_BYTES * 1_000_000 // bytes_per_s)
+    return max(TBF_BURST_BYTES, whole_us * bytes_per_s // 1_000_000 + 1)
 
 
 def driver_statistics(name: str) -> list[tuple[str, int]]:

@@ -42,6 +42,19 @@ def steal_ns(cpu: int, proc: Path = Path("/proc")) -> int | None:
     return None
 
 
+def cpu_busy_ns(cpu: int, proc: Path = Path("/proc")) -> int | None:
+    """Time that `cpu` was not idle since boot, in kernel ticks' steps; None when unknown.
+
+    user, nice, system, irq and softirq of /proc/stat (proc(5)); neither idle, nor waiting for a disk, nor
+    taken by the hypervisor.
+    """
+    for line in (_text(proc / "stat") or "").splitlines():
+        name, *ticks = line.split()
+        if name == f"cpu{cpu}" and len(ticks) > max(BUSY_COLUMNS):
+            return sum(int(ticks[column]) for column in BUSY_COLUMNS) * NS_PER_S // os.sysconf("SC_CLK_TCK")
+    return None
+
+
 def runqueue_wait_ns(proc: Path = Path("/proc")) -> int | None:
     """Time that the calling thread was ready to run but waited for its CPU; None without schedstat.
 
@@ -84,6 +97,7 @@ def _softnet(proc: Path, column: int) -> int | None:
 
 
 STEAL_COLUMN = 7
+BUSY_COLUMNS = (0, 1, 2, 5, 6)
 
 
 def _text(path: Path) -> str | None:

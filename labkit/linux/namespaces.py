@@ -19,6 +19,7 @@ from labkit.errors import CapabilityMissingError, LabError, WorkloadError
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWUSER = 0x1000_0000
 CLONE_NEWNET = 0x4000_0000
+MS_BIND = 0x1000
 MS_REC = 0x4000
 MS_PRIVATE = 1 << 18
 # <linux/mount.h>, <asm-generic/unistd.h>
@@ -156,6 +157,20 @@ def named_network(name: str, named: Path = NAMED) -> int:
         if network is not None:
             os.close(network)
         raise _not_entered(path, refused.errno) from refused
+
+
+def name_network(network: int, name: str, named: Path = NAMED) -> None:
+    """Let `ip netns` know `network` (a descriptor) by `name`.
+
+    Raises
+    ------
+    OSError
+        The name is taken, or mounts are not allowed.
+    """
+    named.mkdir(parents=True, exist_ok=True)
+    place = named / name
+    os.close(os.open(place, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444))
+    _mount(f"/proc/self/fd/{network}".encode(), os.fsencode(place), None, MS_BIND)
 
 
 def _not_entered(path: Path, number: int | None) -> LabError:

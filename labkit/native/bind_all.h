@@ -12,5 +12,6 @@ void bind_engines(nanobind::module_& m);
 void bind_microcosts(nanobind::module_& m);
 void bind_sim(nanobind::module_& m);
 void bind_sinks(nanobind::module_& m);
+void bind_tcp(nanobind::module_& m);
 
 }  // namespace labkit

@@ -13,20 +13,6 @@ namespace {
 
 using Engine = TxReport (*)(const FrameTable&, const TxConfig&, const StopFlag&, Progress&);
 
-const char* word(EndedBy ended) {
-    switch (ended) {
-        case EndedBy::kCount:
-            return "count";
-        case EndedBy::kDuration:
-            return "duration";
-        case EndedBy::kStop:
-            return "stop";
-        case EndedBy::kError:
-            break;
-    }
-    return "error";
-}
-
 using Gaps = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
 // The buckets that hold something.

@@ -106,16 +106,20 @@ void bind_report(nb::module_& m) {
         .def_ro("most_in_flight", &LaneReport::most_in_flight)
         .def_ro("bql_limit", &LaneReport::bql_limit)
         .def_ro("itr", &LaneReport::itr);
-    nb::class_<sim::Sample>(m, "SimSample", "Counts of all lanes at one simulated time.")
+    nb::class_<sim::Sample>(
+        m, "SimSample", "Counts of all lanes at one simulated time, and the first one's byte queue limits.")
         .def_ro("at", &sim::Sample::at)
         .def_ro("sent", &sim::Sample::sent)
-        .def_ro("received", &sim::Sample::received);
+        .def_ro("received", &sim::Sample::received)
+        .def_ro("bql_limit", &sim::Sample::bql_limit)
+        .def_ro("bql_inflight", &sim::Sample::bql_inflight);
     nb::class_<TracePoint>(m, "SimTracePoint", "The first lane's ring at one simulated time.")
         .def_ro("at", &TracePoint::at)
         .def_ro("waiting", &TracePoint::waiting)
         .def_ro("uncleaned", &TracePoint::uncleaned)
         .def_prop_ro("interrupt", [](const TracePoint& point) { return point.interrupt != 0; })
-        .def_ro("bql_limit", &TracePoint::bql_limit);
+        .def_ro("bql_limit", &TracePoint::bql_limit)
+        .def_ro("bql_inflight", &TracePoint::bql_inflight);
     nb::class_<Report>(m, "SimReport", "What the simulation counted.")
         .def_ro("lanes", &Report::lanes)
         .def_ro("samples", &Report::samples)

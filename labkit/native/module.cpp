@@ -9,4 +9,5 @@ NB_MODULE(_native, m) {
     labkit::bind_microcosts(m);
     labkit::bind_sim(m);
     labkit::bind_sinks(m);
+    labkit::bind_tcp(m);
 }

@@ -142,6 +142,7 @@ struct TracePoint {
     std::uint32_t uncleaned;
     std::uint32_t interrupt;  // 1: the cleaner has just been
     std::uint32_t bql_limit;
+    std::uint64_t bql_inflight;  // bytes queued and not yet cleaned
 };
 
 struct LaneReport {
@@ -153,10 +154,13 @@ struct LaneReport {
     std::uint32_t itr = 0;  // dynamic mode: the driver's value at the end
 };
 
+// Counts of all lanes; byte queue limits of lane 0.
 struct Sample {
     Ps at;
     std::uint64_t sent;
     std::uint64_t received;
+    std::uint32_t bql_limit;
+    std::uint64_t bql_inflight;
 };
 
 struct Report {

@@ -14,6 +14,8 @@ class Dql {
     Dql(std::uint32_t least, std::uint32_t most, Ps hold) : least_(least), most_(most), hold_(hold) {}
 
     std::uint32_t limit() const { return static_cast<std::uint32_t>(limit_); }
+    // Bytes queued and not yet completed, as the kernel's file inflight tells them (net/core/net-sysfs.c).
+    std::uint64_t inflight() const { return static_cast<std::uint64_t>(queued_ - completed_); }
 
     void queued(std::uint64_t frames, std::uint32_t frame_bytes) {
         last_object_ = frame_bytes;

@@ -38,6 +38,7 @@ class Lane {
     bool ended() const { return ended_; }
     bool carrier_lost() const { return carrier_lost_; }
     std::uint64_t count(Count what) const { return counts_[static_cast<std::size_t>(what)]; }
+    const Dql& dql() const { return dql_; }
     const std::vector<TracePoint>& trace() const { return trace_; }
     const std::vector<std::uint64_t>& latency() const { return latency_.counts(); }
     // From here on is what counts.

@@ -116,7 +116,7 @@ template <bool kEverything>
 void Lane<kEverything>::point(bool interrupt) {
     const std::uint32_t waiting = ring_.waiting(now_);
     trace_.push_back({now_, waiting, static_cast<std::uint32_t>(ring_.in_flight()) - waiting,
-                      interrupt ? 1U : 0U, dql_.limit()});
+                      interrupt ? 1U : 0U, dql_.limit(), dql_.inflight()});
 }
 
 }  // namespace labkit::sim

@@ -112,8 +112,9 @@ Report run(const Config& config) {
         if (config.samples == 0) continue;
         Ps at = 0;
         for (const auto& lane : lanes) at = std::max(at, lane.now());
+        const Dql& dql = lanes.front().dql();
         report.samples.push_back({at - config.warmup, total(lanes, Count::kSent) - sent,
-                                  total(lanes, Count::kReceived) - received});
+                                  total(lanes, Count::kReceived) - received, dql.limit(), dql.inflight()});
     }
     report.latency.resize(Histogram::kBuckets);
     for (const auto& lane : lanes) {

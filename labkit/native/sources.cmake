@@ -19,6 +19,8 @@ set(LABKIT_CORE_SOURCES
     socket.cpp
     stamp.cpp
     super_packet.cpp
+    tcp_reader.cpp
+    tcp_stream.cpp
     tx_gso.cpp
     tx_ring.cpp
     tx_send.cpp
@@ -34,7 +36,8 @@ set(LABKIT_BINDING_SOURCES
     bind_frame_table.cpp
     bind_microcosts.cpp
     bind_sim.cpp
-    bind_sinks.cpp)
+    bind_sinks.cpp
+    bind_tcp.cpp)
 # Each is bare_NAME.c: a C program of its own, installed as bare/bare_NAME beside the module.
 set(LABKIT_BARE_LOOPS
     af_xdp

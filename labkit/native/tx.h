@@ -45,6 +45,21 @@ struct TxConfig {
 
 enum class EndedBy { kCount, kDuration, kStop, kError };
 
+// As reports say it to people.
+inline const char* word(EndedBy ended) {
+    switch (ended) {
+        case EndedBy::kCount:
+            return "count";
+        case EndedBy::kDuration:
+            return "duration";
+        case EndedBy::kStop:
+            return "stop";
+        case EndedBy::kError:
+            break;
+    }
+    return "error";
+}
+
 struct TxReport {
     std::uint64_t sent = 0;     // frames that a call took
     std::uint64_t refused = 0;  // frames that a call failed at, which were then skipped

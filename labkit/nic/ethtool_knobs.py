@@ -12,6 +12,7 @@ from labkit.factors import BY_QUEUE_SETTINGS, Scalar
 from labkit.linux.ethtool import Ethtool
 from labkit.linux.ethtool_messages import CHANNELS, COALESCE, PAUSE, RINGS
 from labkit.linux.interfaces import Interface
+from labkit.nic.knob import Knob
 
 RESETS_UNLESS_KNOWN: Final = frozenset({*RINGS.kinds, *CHANNELS.kinds, *PAUSE.kinds})
 """Taken to reset the link where nothing is known of a driver: waiting for a carrier costs little."""
@@ -108,12 +109,12 @@ class KnobOfEnds(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     name : str
         ethtool's word in snake case.
-    knobs : list of EthtoolKnob
+    knobs : list of Knob
         The same setting of each device.
     """
 
     name: str
-    knobs: list[EthtoolKnob]
+    knobs: list[Knob]
     resets_link: bool = False
 
     def read(self) -> Scalar:
@@ -121,7 +122,7 @@ class KnobOfEnds(msgspec.Struct, frozen=True, kw_only=True):
         return self.knobs[0].read() if self.knobs else None
 
     def write(self, value: Scalar) -> None:
-        """Set it on each device, as `EthtoolKnob.write` does."""
+        """Set it on each device, as its own knob does."""
         for knob in self.knobs:
             knob.write(value)
 

@@ -103,6 +103,25 @@ class FilesKnob:
         return queues.mask_of_cpus(str(value)) if self._form == "mask" else str(value)
 
 
+class LeastLimitKnob(FilesKnob):
+    """``bql_limit_min``: lowered, it lets go of a limit that it held up.
+
+    The kernel keeps such a limit until the queue has been busy for hold_time (lib/dynamic_queue_limits.c),
+    and one of gigabytes would limit nothing in the runs to come. So the limit starts again from the new
+    least one, as that of a new queue starts from 0.
+    """
+
+    def write(self, value: Scalar) -> None:
+        """Write the least limit, and where the limit stood at a higher one before, the limit too."""
+        before = {path: queues.read_word(path) for path in self._find()}
+        super().write(value)
+        for path, held in before.items():
+            limit, least = path.with_name("limit"), queues.read_word(path)
+            held_up = held is not None and queues.read_word(limit) == held
+            if held_up and least is not None and int(least) < int(held or 0):
+                queues.write_word(limit, least, self._what)
+
+
 def queue_knobs(
     interface: Interface,
     *,
@@ -140,8 +159,9 @@ def queue_knobs(
         ("threaded", partial(of_device, "threaded"), "truth"),
         ("irq_affinity", of_interrupts, "text"),
     ]
+    kinds = {"bql_limit_min": LeastLimitKnob}
     return {
-        setting: FilesKnob(setting, paths, form, name)
+        setting: kinds.get(setting, FilesKnob)(setting, paths, form, name)
         for setting, paths, form in found
         if any(path.exists() for path in paths())
     }

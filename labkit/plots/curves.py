@@ -8,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from labkit.analysis.summary import PointSummary, ResultsLike, summarise, what_if
+from labkit.analysis.summary import PointSummary, ResultsLike, caveat, summarise
 from labkit.factors import Scalar
 from labkit.plots import look
 from labkit.plots.labels import drawable, level_text, of_machine, title, value_text
@@ -28,7 +28,7 @@ def lines(results: ResultsLike, x: str, value: str = "pps", by: str | None = Non
     series: dict[Scalar, dict[Scalar, PointSummary]] = {}
     for point in points:
         series.setdefault(point.levels[by] if by else None, {})[point.levels[x]] = point
-    fig = look.figure(of_machine(_heading(x, value, by), what_if=what_if(results)), hovermode="closest")
+    fig = look.figure(of_machine(_heading(x, value, by), caveat(results)), hovermode="closest")
     for place, (level, line) in enumerate(series.items() or [(None, {})]):
         fig.add_trace(_trace(levels, line, value, place, level_text(level) if by else title(value)))
     spread = {"type": "linear", "tickvals": levels} if _even(levels) else None

@@ -34,7 +34,7 @@ def heatmap(results: ResultsLike | Pivot, x: str = "", y: str = "", value: str =
     """
     cells = results if isinstance(results, Pivot) else pivot(results, x, y, value)
     fig = look.figure(
-        of_machine(f"{title(cells.value)} over {title(cells.x)} and {title(cells.y)}", what_if=cells.what_if)
+        of_machine(f"{title(cells.value)} over {title(cells.x)} and {title(cells.y)}", cells.caveat)
     )
     fig.add_trace(_trace(cells, colorbar={"title": {"text": title(cells.value)}}))
     fig.update_layout(
@@ -60,7 +60,7 @@ def heatmap_pair(
     fig = look.figure(
         of_machine(
             f"{title(reference.value)}: {names[1]} beside {names[0]}",
-            what_if=measured.what_if or reference.what_if,
+            measured.caveat or reference.caveat,
         )
     )
     # beside its bar a title stays clear of the other bar on a narrow page

@@ -66,9 +66,9 @@ STAGES: Final = {"_accepted": ", read back", "_effective": ", effective"}
 SI_PREFIXES: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def of_machine(heading: str, *, what_if: bool) -> str:
-    """`heading` of a figure, which says so where nobody ever measured the machine."""
-    return f"{heading} (what-if machine)" if what_if else heading
+def of_machine(heading: str, caveat: str | None) -> str:
+    """`heading` of a figure, which says so where nobody ever measured the machine, or it is emulated."""
+    return heading if caveat is None else f"{heading} ({caveat})"
 
 
 def title(name: str) -> str:

@@ -16,7 +16,7 @@ from labkit.agent.sampling import PROFILING_S
 from labkit.audit.run import audit_summary
 from labkit.engines.choose import choose
 from labkit.errors import LabError, LabWarning
-from labkit.factors import PROGRAM_NAMES, RECEIVING_SINKS, Scalar, Settings
+from labkit.factors import PROGRAM_NAMES, RECEIVING_SINKS, STREAM_NAMES, Scalar, Settings
 from labkit.linux.machine import machine_facts
 from labkit.linux.perf_script import CpuSamples
 from labkit.records import Frames, RigInfo, Sample, Traffic, Trial, Workload
@@ -26,8 +26,9 @@ from labkit.rigs.base import Applied, OpenRig, check_length
 from labkit.rigs.peer_counter import PeerRule
 from labkit.rigs.pktgen_sink import sink_of
 from labkit.rigs.push_back import pushed_back, seen_above
-from labkit.rigs.requests import engine_config, run_request
+from labkit.rigs.requests import asked_of_sender, engine_config, run_request
 from labkit.rigs.sink_checks import check_block
+from labkit.rigs.streams import RULE, frame_bytes_of
 from labkit.traffic.limits import check_frames
 from labkit.units import seconds_to_ns
 
@@ -55,6 +56,8 @@ class AgentRig(OpenRig):
     notes : tuple of str
         What people should know of it: settings put back when it was opened, and what this place lacks.
     """
+
+    _emulated = False
 
     def __init__(
         self,
@@ -91,6 +94,10 @@ class AgentRig(OpenRig):
     def _observed(self, measured: Measured, sink: str) -> dict[str, Any]:  # noqa: ARG002 - other rigs do
         """What else the rig's counters tell of a run."""
         return dict(seen_above(measured))
+
+    def _disturbers(self, measured: Measured) -> dict[str, Any]:
+        """What of this machine may disturb a run."""
+        return {"audit": audit_summary(cpu=measured.cpu)}
 
     def _full(self, sink: str) -> str:  # noqa: ARG002 - a rig whose sinks differ reads it
         """What is full when the device takes no more."""
@@ -231,7 +238,7 @@ class AgentRig(OpenRig):
         config = engine_config(workload, frames, duration_ns=seconds_to_ns(duration_s), count=count)
         engine.check(frames, config)
         self._client.load(frames)
-        rule = self._peer_rule(frames, sink)
+        rule = RULE if engine.name in STREAM_NAMES else self._peer_rule(frames, sink)
         measured, samples = self._client.run(
             run_request(workload, config, sink, rule, profile=profile, sample_every_ns=sample_every_ns),
             longest_s=duration_s + (PROFILING_S if profile else 0.0),
@@ -242,7 +249,7 @@ class AgentRig(OpenRig):
             rig=self._info.name,
             engine=engine.name,
             sink=sink,
-            frame_bytes=frames.longest_bytes,
+            frame_bytes=frame_bytes_of(engine.name, frames, self._accepted),
             batch=None if engine.name in PROGRAM_NAMES else config.batch,
             duration_s=duration_s,
             rate_pps=workload.rate_pps,
@@ -254,13 +261,14 @@ class AgentRig(OpenRig):
             environment={
                 **self._machine,
                 "flow": workload.flow.describe(),
-                "audit": audit_summary(cpu=measured.cpu),
-                **_asked_of_sender(workload),
+                **self._disturbers(measured),
+                **asked_of_sender(workload),
                 **observed,
             },
             push_back=pushed_back(observed),
             full=self._full(sink),
             device_resets=observed.get("device_resets", ()),
+            emulated=self._emulated,
         )
         return trial_of(asked, measured, rule, samples), measured.samples
 
@@ -290,9 +298,3 @@ class AgentRig(OpenRig):
         if self._rule is None or self._rule_sink != sink:
             self._rule, self._rule_sink = self._find_rule(frames, self._client.look(sink)), sink
         return self._rule
-
-
-def _asked_of_sender(workload: Workload) -> dict[str, Any]:
-    """What the senders were asked beside their traffic, where they were."""
-    asked = {"stamp": workload.stamp or None, "realtime_priority": workload.realtime_priority}
-    return {name: value for name, value in asked.items() if value is not None}

@@ -10,16 +10,19 @@ import msgspec
 
 from labkit.agent.protocol import Measured
 from labkit.counters.deltas import counter_delta, counter_deltas
-from labkit.counters.reconcile import Counts, difference_reason, reconciled
+from labkit.counters.reconcile import Counts
 from labkit.engines.base import EngineReport
 from labkit.factors import PEER_NAMES, Scalar
 from labkit.records import SCHEMA_VERSION, Mark, Privilege, Sample, Trial
+from labkit.rigs.agreement import agreement, difference, segments
 from labkit.rigs.arrived import sink_told
 from labkit.rigs.paced import pacing, rate_missed
 from labkit.rigs.peer_counter import PeerRule
 from labkit.rigs.peer_counts import peer_counter, peer_dropped, peer_received
 from labkit.rigs.pktgen_view import ended_early, pktgen_told, sent_bytes
 from labkit.rigs.push_back import limiter_of
+from labkit.rigs.queue_limits import bql_told
+from labkit.rigs.streams import stream_told
 from labkit.units import NS_PER_S, ns_per_packet, rate_pps, seconds_to_ns
 
 BUSY_RATIO = 1.02
@@ -55,6 +58,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     push_back: int | None = None
     full: str = "TX ring"
     device_resets: Sequence[str] = ()
+    emulated: bool = False
 
 
 def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sample, ...]) -> Trial:
@@ -79,21 +83,14 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
         engine_refused=None if asked.engine in PEER_NAMES else report.refused,
         refused_by_errno=dict(report.refused_by_errno),
         partial_returns=None if asked.engine in PEER_NAMES else report.partial_returns,
-        segments_sent=None if report.super_packets is None else report.sent,
+        segments_sent=segments(report),
         qdisc_dropped=counts.qdisc_dropped,
         device_sent=counts.device_sent,
         device_dropped=counts.device_dropped,
         peer_received=counts.peer_received,
         peer_dropped=counts.peer_dropped,
-        reconciled=reconciled(counts),
-        difference_reason=difference_reason(
-            counts,
-            refused_by_errno=report.refused_by_errno,
-            fatal_errno=report.fatal_errno,
-            ended_early=ended_early(report),
-            carrier=measured.carrier,
-            peer_note=rule.note,
-        ),
+        reconciled=agreement(counts, report),
+        difference_reason=difference(counts, measured, rule),
         limiter=limiter_of(
             counts,
             carrier=measured.carrier,
@@ -106,7 +103,11 @@ def trial_of(asked: Asked, measured: Measured, rule: PeerRule, samples: tuple[Sa
         settings_asked=asked.settings_asked,
         settings_accepted=asked.settings_accepted,
         settings_effective=asked.settings_effective,
-        environment=asked.environment | _circumstances(asked, measured, counts, rule),
+        environment={
+            **asked.environment,
+            **_circumstances(asked, measured, counts, rule),
+            "bql": bql_told(measured.byte_limits, samples, counts.device_sent),
+        },
         privilege=asked.privilege,
         schema_version=SCHEMA_VERSION,
         samples=samples,
@@ -153,12 +154,12 @@ def _handed_over(report: EngineReport, device_sent: int | None, *, cut_up: bool)
 def _marks(asked: Asked, measured: Measured, counts: Counts, samples: tuple[Sample, ...]) -> list[Mark]:
     late = _late(measured) > LATE_SHARE * (counts.device_sent or 0)
     found: dict[Mark, bool] = {
-        "cpu-shared": _cpu_shared(asked, measured),
+        "cpu-shared": not asked.emulated and _cpu_shared(asked, measured),
         "kernel-log": bool(measured.kernel_warnings),
         "rate-missed": rate_missed(asked.rate_pps, measured.report, counts),
         "device-reset": bool(asked.device_resets),
-        "frozen": _frozen(samples, measured.report.elapsed_ns),
         "ended-early": ended_early(measured.report) is not None,
+        "frozen": not asked.emulated and _frozen(samples, measured.report.elapsed_ns),
         "no-carrier": not measured.carrier,
         "nothing-sent": counts.device_sent == 0,
         "unsettled": not measured.settled or late,
@@ -174,6 +175,8 @@ def _cpu_shared(asked: Asked, measured: Measured) -> bool:
         return False
     if (measured.steal_ns or 0) > STOLEN_SHARE * wall_ns + ONE_TICK_NS:
         return True
+    if report.stream is not None:
+        return False  # it waits for its reader, and for what is on its way in the end
     # a sender that was stopped as a whole, or frozen with its group, waits for no CPU; it ends too late
     if wall_ns > BUSY_RATIO * seconds_to_ns(asked.duration_s) + ONE_TICK_NS:
         return True
@@ -258,10 +261,12 @@ def _circumstances(asked: Asked, measured: Measured, counts: Counts, rule: PeerR
         "peer_counter": peer_counter(asked.sink, measured, rule),
         **sink_told(measured.arrived, report, counts.engine_sent),
         **_super_packets(asked, report, counts),
+        **stream_told(report, asked.frame_bytes, counts.device_sent),
         **pacing(asked.rate_pps, report, counts),
         **_buffers(report),
         **pktgen_told(report),
         **_attempted(report),
+        **({"emulated": True} if asked.emulated else {}),
         "path": _path(asked_bypass=asked.qdisc_bypass, granted=report.qdisc_bypass),
         "ended_by": report.ended_by,
         "fatal_errno": report.fatal_errno,

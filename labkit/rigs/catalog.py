@@ -14,13 +14,16 @@ from labkit.factors import (
     RECEIVING_SINKS,
     SETTING_NAMES,
     SINK_NAMES,
+    STREAM_NAMES,
     WORKLOAD_FACTORS,
 )
 from labkit.paths import data_dir
 from labkit.records import RigInfo, Workload
+from labkit.rigs.lacking import why_not
 from labkit.rigs.pktgen_sink import STACK, check_pktgen_sink
 from labkit.rigs.profiles import load_profiles
 from labkit.rigs.sink_checks import check_sink_factors
+from labkit.rigs.streams import check_stream
 from labkit.simnic.profile import Profile
 from labkit.simnic.sender import Sender, terms
 from labkit.simnic.settings import setting_rules
@@ -35,12 +38,12 @@ PEERS: Final = tuple(peer.name for peer in peers())
 VETH: Final = RigInfo(
     name="veth",
     title="two ends of a veth pair in private namespaces; real packets, no root",
-    engines=(*REAL_ENGINES, *PEERS),
+    engines=(*REAL_ENGINES, "tcp", *PEERS),
     sinks=("stack", "ifb", *RECEIVING_SINKS),
     factors=(
         *("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "txqueuelen"),
         *("rx_channels", "tx_channels", "gro", "threaded", "napi_defer_hard_irqs", "gro_flush_timeout_ns"),
-        *("peer", "tx_udp_segmentation"),
+        *("peer", "tx_udp_segmentation", "tcp_limit_output_bytes"),
     ),
 )
 
@@ -54,6 +57,19 @@ DEVICE: Final = RigInfo(
     sinks=("wire", "port", STACK, *RECEIVING_SINKS),
     factors=(),
 )
+VM_PREFIX: Final = "vm:"
+VM_SETTINGS: Final = (
+    *("tx_ring", "rx_ring", "rx_usecs", "bql_limit_min", "bql_limit_max", "mtu", "txqueuelen"),
+    *("qdisc", "qdisc_limit", "tcp_limit_output_bytes"),
+)
+"""What the rig's drivers have in common, so that others can name it; the device itself says what it has."""
+VM_TITLES: Final = {
+    "e1000e": "Intel 82574L",
+    "virtio_net": "virtio-net",
+    "vmxnet3": "vmxnet3",
+    "igb": "Intel 82576 (QEMU 8 or later)",
+}
+STREAM_ENGINES: Final = ("tcp", "iperf3_tcp")
 PRIVATE: Final = "Nothing of this outlives the rig."
 SIM_SINK: Final = "wire"
 
@@ -69,9 +85,34 @@ def simulated(profile: Profile) -> RigInfo:
     )
 
 
+def virtual_machine(driver: str) -> RigInfo:
+    """What the emulated machine with a card of `driver` can do.
+
+    Raises
+    ------
+    WorkloadError
+        No such machine.
+    """
+    if driver not in VM_TITLES:
+        known = ", ".join(f"{VM_PREFIX}{name}" for name in VM_TITLES)
+        raise WorkloadError(f"unknown rig '{VM_PREFIX}{driver}'; known: {known}")
+    return RigInfo(
+        name=f"{VM_PREFIX}{driver}",
+        title=f"{VM_TITLES[driver]} in an emulated machine: real driver, the kernel's pktgen, no root",
+        engines=("pktgen", *(each for each in REAL_ENGINES if each != "xdp_live"), *STREAM_ENGINES),
+        sinks=("port", STACK, *RECEIVING_SINKS),
+        factors=VM_SETTINGS,
+    )
+
+
 def known_rigs() -> list[RigInfo]:
     """Every rig of this version, the simulated ones first."""
-    return [*(simulated(profile) for profile in _profiles().values()), VETH, DEVICE]
+    return [
+        *(simulated(profile) for profile in _profiles().values()),
+        VETH,
+        *map(virtual_machine, VM_TITLES),
+        DEVICE,
+    ]
 
 
 def check_workload(info: RigInfo, workload: Workload) -> None:
@@ -97,6 +138,7 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
         _check_real_only(info, workload)
     else:
         check_pktgen_sink(info, workload)
+    check_stream(info, workload, simulated=info.name.startswith(SIM_PREFIX))
     check_sink_factors(info, workload)
     if workload.engine in PEER_NAMES and cpus > 1:
         raise CapabilityMissingError(
@@ -113,7 +155,7 @@ def _check_own_factors(info: RigInfo, workload: Workload) -> None:
             f"rig '{info.name}': engine '{workload.engine}' has no ring_frames; take engine 'tx_ring' on rig "
             f"'{VETH.name}'"
         )
-    if workload.message_bytes is not None and (simulated_rig or workload.engine != "tcp"):
+    if workload.message_bytes is not None and (simulated_rig or workload.engine not in STREAM_NAMES):
         raise CapabilityMissingError(
             f"rig '{info.name}': engine '{workload.engine}' has no message_bytes; take engine 'tcp' on rig "
             f"'{VETH.name}'"
@@ -212,5 +254,8 @@ def _having_engine(engine: str) -> list[RigInfo]:
 def _missing(
     info: RigInfo, what: str, has: Sequence[str], having: Sequence[RigInfo]
 ) -> CapabilityMissingError:
+    why = why_not(info.name, what)
+    if why is not None:
+        return CapabilityMissingError(f"rig '{info.name}' has no {what}: {why}")
     instead = f"try rig '{having[0].name}'" if having else "no rig of this version has it"
     return CapabilityMissingError(f"rig '{info.name}' has no {what} (it has {listed(has)}); {instead}")

@@ -10,7 +10,7 @@ from labkit.errors import WorkloadError
 from labkit.factors import SETTING_NAMES, Settings
 from labkit.paths import data_dir
 from labkit.rigs.base import Rig
-from labkit.rigs.catalog import DEVICE_PREFIX, SIM_PREFIX, VETH, known_rigs
+from labkit.rigs.catalog import DEVICE_PREFIX, SIM_PREFIX, VETH, VM_PREFIX, known_rigs
 
 if TYPE_CHECKING:
     from labkit.rigs.simulated import SimulatedRig
@@ -22,10 +22,10 @@ def rig(name: str, **parameters: Any) -> Rig:
     Parameters
     ----------
     name : str
-        ``sim:ixgbe``, ``sim:ixgbe@baseline``, ``veth``, or ``nic:`` and an interface.
+        ``sim:ixgbe``, ``sim:ixgbe@baseline``, ``veth``, ``vm:e1000e``, or ``nic:`` and an interface.
     **parameters
-        The rig's own: see `labkit.rigs.simulated.SimulatedRig`, `labkit.rigs.veth.VethRig` and
-        `labkit.rigs.device.DeviceRig`.
+        The rig's own: see `labkit.rigs.simulated.SimulatedRig`, `labkit.rigs.veth.VethRig`,
+        `labkit.rigs.vm.VmRig` and `labkit.rigs.device.DeviceRig`.
 
     Raises
     ------
@@ -39,6 +39,11 @@ def rig(name: str, **parameters: Any) -> Rig:
 
         _check_parameters(name, parameters, list(inspect.signature(VethRig).parameters))
         return VethRig(**parameters)
+    if name.startswith(VM_PREFIX):
+        from labkit.rigs.vm import VmRig
+
+        _check_parameters(name, parameters, list(inspect.signature(VmRig).parameters)[1:])
+        return VmRig(name.removeprefix(VM_PREFIX), **parameters)
     if name.startswith(DEVICE_PREFIX):
         from labkit.rigs.device import DeviceRig
 

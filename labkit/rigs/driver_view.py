@@ -40,6 +40,7 @@ def driver_view(measured: Measured, facts: DriverFacts) -> dict[str, Any]:
         "push_back": counter_delta(*full, width_bits=64).value,
         **{name: counter_delta(*counts, width_bits=64).value for name, counts in own.items()},
         **_interrupts(measured.before.interrupts, measured.after.interrupts),
+        **_at_port(measured.before.port_interrupts, measured.after.port_interrupts),
         "device_resets": list(device_resets(before, after, facts)),
         "statistics": {name: delta.value for name, delta in deltas.items() if delta.value},
         "doubtful_counters": {name: delta.doubt for name, delta in deltas.items() if delta.doubt in FELL},
@@ -61,6 +62,14 @@ def _interrupts(before: Mapping[str, int] | None, after: Mapping[str, int] | Non
             name: counter_delta(before.get(name), count, width_bits=64).value for name, count in after.items()
         },
     }
+
+
+def _at_port(before: Mapping[str, int] | None, after: Mapping[str, int] | None) -> dict[str, Any]:
+    """The same of the card at which frames arrive, where it is counted at all."""
+    if before is None or after is None:
+        return {}
+    found = _interrupts(before, after)
+    return {f"port_{name}": value for name, value in found.items()}
 
 
 def _effect(name: str, accepted: Scalar, facts: DriverFacts) -> Scalar:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from labkit.agent.protocol import Run
 from labkit.engines.base import EngineConfig, PktgenConfig
@@ -60,3 +60,9 @@ def run_request(
         sink_config=sink_config(workload),
         profile=profile,
     )
+
+
+def asked_of_sender(workload: Workload) -> dict[str, Any]:
+    """What the senders were asked beside their traffic, where they were."""
+    asked = {"stamp": workload.stamp or None, "realtime_priority": workload.realtime_priority}
+    return {name: value for name, value in asked.items() if value is not None}

@@ -18,6 +18,7 @@ from labkit.rigs import catalog
 from labkit.rigs.assemble import Asked, trial_of
 from labkit.rigs.base import Applied, OpenRig, check_length
 from labkit.rigs.driver_view import driver_view, effective_settings
+from labkit.rigs.queue_limits import simulated_limits
 from labkit.rigs.simulated_counts import counter_names, measurement
 from labkit.rigs.simulated_device import DEVICE, SimulatedDevice
 from labkit.rigs.simulated_faults import Faults, check_faults, faults_of
@@ -164,6 +165,7 @@ class SimulatedRig(OpenRig):
             link_bits_per_s=self.profile.value("link_bits_per_s"),
             ended_by=ended_by(answer, sender, count),
             cpu=workload.cpu or 0,
+            byte_limits=simulated_limits(answer, sender, self.profile, settings),
         )
         observed = driver_view(measured, self.driver)
         in_force = self._in_force()

@@ -7,7 +7,9 @@ from typing import Final
 
 import msgspec
 
-from labkit.agent.protocol import Measured, Reading
+from labkit.agent.protocol import Measured
+from labkit.agent.queue_limits import ByteLimits
+from labkit.agent.readings import Reading
 from labkit.counters.interrupts import InterruptLine, Interrupts, counts_by_name, queue_interrupts
 from labkit.drivers.facts import DriverFacts
 from labkit.drivers.interrupt_names import ALL
@@ -58,6 +60,7 @@ def measurement(
     link_bits_per_s: float,
     ended_by: EndedBy,
     cpu: int,
+    byte_limits: list[ByteLimits],
 ) -> tuple[Measured, PeerRule]:
     """The run's readings as a device's agent would report them, and what counts at the other end.
 
@@ -107,6 +110,7 @@ def measurement(
         runqueue_wait_ns=0,
         steal_ns=0,
         kernel_warnings=[],
+        byte_limits=byte_limits,
     )
     return measured, rule
 

@@ -84,17 +84,19 @@ def ended_by(answer: Simulated, sender: Sender, count: int | None) -> EndedBy:
 def samples_of(answer: Simulated, sender: Sender) -> tuple[Sample, ...]:
     """Counts over time, none twice behind the run's end."""
     found: dict[int, Sample] = {}
-    for at_ns, sent, received in answer.samples:
+    for moment in answer.samples:
         receives = sender.engine == "receive"
-        offered = round(at_ns * sender.cpus / sender.gap_ns) if receives else sent
+        offered = round(moment.at_ns * sender.cpus / sender.gap_ns) if receives else moment.sent
         found.setdefault(
-            at_ns,
+            moment.at_ns,
             Sample(
-                at_ns=at_ns,
+                at_ns=moment.at_ns,
                 engine_sent=offered,
                 engine_refused=0,
                 device_sent=offered,
-                peer_received=received if receives else None,
+                peer_received=moment.received if receives else None,
+                bql_limit_bytes=moment.bql_limit_bytes,
+                bql_inflight_bytes=moment.bql_inflight_bytes,
             ),
         )
     return tuple(found.values())

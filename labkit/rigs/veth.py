@@ -36,6 +36,7 @@ WHOLE_NUMBERS: Final = {
     "tx_channels": (1, 65535),
     "napi_defer_hard_irqs": (0, 2**31 - 1),
     "gro_flush_timeout_ns": (0, 2**63 - 1),
+    "tcp_limit_output_bytes": (1, 2**31 - 1),
 }
 """Settings that are whole numbers, with the range the kernel takes."""
 

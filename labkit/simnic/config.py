@@ -29,6 +29,15 @@ def config_of(profile: Profile, settings: Mapping[str, Any], sender: Sender, run
     return config
 
 
+def keeps_limits(profile: Profile, sender: Sender) -> bool:
+    """Whether byte queue limits are kept in such a run.
+
+    They stop the stack's queue alone: pktgen's ``start_xmit`` and a socket that goes around the qdisc look at
+    the driver's own stop signal (netif_xmit_frozen_or_drv_stopped), so that nothing is kept for them here.
+    """
+    return profile.bql and sender.through_qdisc and sender.engine != "receive"
+
+
 def _set_run(config: _native.SimConfig, run: Run, sender: Sender) -> None:
     config.duration, config.warmup = _ps(run.duration_s * NS_PER_S), _ps(run.warmup_s * NS_PER_S)
     config.count = 0 if run.count is None else run.count
@@ -103,7 +112,7 @@ def _set_sender(
     if sender.engine != "pktgen":
         config.when_full = fills.QUEUE if sender.through_qdisc else fills.REFUSE
     config.queue_limit = settings.get("txqueuelen", 1000)
-    config.bql = config.bql_stops = profile.bql and sender.through_qdisc
+    config.bql = config.bql_stops = keeps_limits(profile, sender)
     config.bql_min = settings.get("bql_limit_min", 0)
     config.bql_max = settings.get("bql_limit_max", NEVER_FULL_BYTES)
     if sender.engine == "receive":

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from labkit import _native
 from labkit.errors import WorkloadError
-from labkit.simnic.config import PS_PER_NS, config_of
+from labkit.simnic.config import PS_PER_NS, config_of, keeps_limits
 from labkit.simnic.profile import Profile
-from labkit.simnic.run import Run, Share, Simulated, Zones
+from labkit.simnic.run import Moment, Run, Share, Simulated, Zones
 from labkit.simnic.sender import Sender, Term, terms
 from labkit.units import NS_PER_S
 
@@ -76,15 +76,25 @@ def _simulated(
         rx_interrupts=tuple(count["rx_interrupts"] for count in counts),
         budget=_budget(profile, sender, total, frames),
         zones=_zones(settings.get("tx_ring", profile.driver.defaults["tx_ring"]), lanes),
-        bql_limit_bytes=lanes[0].bql_limit if sender.through_qdisc else None,
+        bql_limit_bytes=lanes[0].bql_limit if keeps_limits(profile, sender) else None,
         itr=lanes[0].itr or None,
         latency=tuple(
             (_native.histogram_floor(bucket), frames)
             for bucket, frames in enumerate(report.latency)
             if frames
         ),
-        samples=tuple((sample.at // PS_PER_NS, sample.sent, sample.received) for sample in report.samples),
+        samples=tuple(_moment(sample, limited=keeps_limits(profile, sender)) for sample in report.samples),
         carrier_lost=report.carrier_lost,
+    )
+
+
+def _moment(sample: _native.SimSample, *, limited: bool) -> Moment:
+    return Moment(
+        at_ns=sample.at // PS_PER_NS,
+        sent=sample.sent,
+        received=sample.received,
+        bql_limit_bytes=sample.bql_limit if limited else None,
+        bql_inflight_bytes=sample.bql_inflight if limited else None,
     )
 
 

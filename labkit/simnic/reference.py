@@ -33,8 +33,8 @@ class TwinReport(msgspec.Struct, frozen=True, kw_only=True):
     """What the twin counted; ``samples`` and ``trace`` as tuples of their fields."""
 
     lanes: list[TwinLane]
-    samples: list[tuple[int, int, int]]
-    trace: list[tuple[int, int, int, bool, int]]
+    samples: list[tuple[int, int, int, int, int]]
+    trace: list[tuple[int, int, int, bool, int, int]]
     latency_ns: list[int]
     carrier_lost: bool
 
@@ -54,7 +54,9 @@ def simulate(config: _native.SimConfig) -> TwinReport:
         _advance(lanes, config.warmup + part)
         at = max(lane.now for lane in lanes) - config.warmup
         now = _total(lanes)
-        samples.append((at, now["sent"] - before["sent"], now["received"] - before["received"]))
+        dql = lanes[0].dql
+        sent, received = now["sent"] - before["sent"], now["received"] - before["received"]
+        samples.append((at, sent, received, dql.limit, dql.inflight()))
     return TwinReport(
         lanes=[_report(lane) for lane in lanes],
         samples=samples if config.samples else [],

@@ -33,7 +33,7 @@ class Lane:
         self.due = self.call_left = self.in_window = self.unacknowledged = self.interrupts = 0
         self.doorbell_at: int | None = None
         self.waiting = self.uncleaned = 0
-        self.trace: list[tuple[int, int, int, bool, int]] = []
+        self.trace: list[tuple[int, int, int, bool, int, int]] = []
         self.latency_ns: list[int] = []
         self.begin()
 
@@ -294,4 +294,5 @@ class Lane:
     def _look(self, *, cleaned: bool) -> None:
         if self.number == 0 and len(self.trace) < self.config.trace:
             waiting = sum(frame.done > self.now for frame in self.ring)
-            self.trace.append((self.now, waiting, len(self.ring) - waiting, cleaned, self.dql.limit))
+            limits = self.dql.limit, self.dql.inflight()
+            self.trace.append((self.now, waiting, len(self.ring) - waiting, cleaned, *limits))

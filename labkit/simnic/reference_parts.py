@@ -50,6 +50,10 @@ class Dql:
         self._queued += size
         self._newest_object = size
 
+    def inflight(self) -> int:
+        """Bytes that the card has and that nobody has cleaned yet."""
+        return self._queued - self._completed
+
     def stops(self, more: int = 0) -> bool:
         """Whether the stack must not queue another frame, `more` bytes queued beside the known ones."""
         return self._queued + more > self._admitted_until

@@ -69,6 +69,26 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """One instant of a run.
+
+    Attributes
+    ----------
+    at_ns : int
+        Since the run's start.
+    sent, received : int
+        Frames of all CPUs so far.
+    bql_limit_bytes, bql_inflight_bytes : int or None
+        Of the first CPU's queue: BQL's limit, and what is queued and not yet cleaned; None without BQL.
+    """
+
+    at_ns: int
+    sent: int
+    received: int
+    bql_limit_bytes: int | None
+    bql_inflight_bytes: int | None
+
+
 class Simulated(msgspec.Struct, frozen=True, kw_only=True):
     """What the event loop counted.
 
@@ -94,8 +114,8 @@ class Simulated(msgspec.Struct, frozen=True, kw_only=True):
         ixgbe's dynamic mode: the driver's value at the end.
     latency : tuple of (int, int)
         Received frames by time from arrival to the stack: (bucket's smallest value in ns, frames).
-    samples : tuple of (int, int, int)
-        (ns, sent, received) over time.
+    samples : tuple of Moment
+        Counts and byte queue limits over time.
     carrier_lost : bool
         The run ended with the link.
     """
@@ -114,5 +134,5 @@ class Simulated(msgspec.Struct, frozen=True, kw_only=True):
     bql_limit_bytes: int | None
     itr: int | None
     latency: tuple[tuple[int, int], ...]
-    samples: tuple[tuple[int, int, int], ...]
+    samples: tuple[Moment, ...]
     carrier_lost: bool

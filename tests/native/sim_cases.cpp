@@ -54,6 +54,28 @@ std::uint64_t total(const Report& report, Count what) {
 
 }  // namespace
 
+CASE(samples_tell_the_byte_queue_limit_and_what_is_in_flight_of_the_first_lane) {
+    Config config = machine();
+    config.tx_ring = 512;
+    config.frame_bytes = 1'514;
+    config.wire = 1'230'400;
+    config.when_full = WhenFull::kQueue;
+    config.queue_limit = 1'000;
+    config.bql = config.bql_stops = true;
+    config.bql_max = 40'000;
+    config.samples = 8;
+    const Report report = simulate(config);
+    EQUAL(report.samples.size(), 8U);
+    for (const Sample& sample : report.samples) {
+        EQUAL(sample.bql_limit, 40'000U);
+        // the frame that goes beyond the limit is still taken, and none behind it
+        CLAIM(sample.bql_inflight > 0 && sample.bql_inflight < 40'000 + 1'514);
+        EQUAL(sample.bql_inflight % 1'514, 0U);
+    }
+    config.bql = false;
+    for (const Sample& sample : simulate(config).samples) EQUAL(sample.bql_limit + sample.bql_inflight, 0U);
+}
+
 CASE(ring_holds_all_but_21_and_sends_them_once_a_period) {
     for (const std::uint32_t size : {64U, 100U, 256U}) {
         for (const std::uint32_t burst : {1U, 7U, 5'000U}) {

@@ -30,6 +30,18 @@ CASE(byte_queue_limit_grows_from_zero_while_the_queue_starves) {
     EQUAL(dql.room(60), 4U);
 }
 
+CASE(bytes_in_flight_are_those_queued_and_not_yet_completed) {
+    Dql dql(0, 1'879'048'192, 1'000'000);
+    EQUAL(dql.inflight(), 0U);
+    dql.queued(3, 1'514);
+    EQUAL(dql.inflight(), 4'542U);
+    dql.completed(1'514, 1);
+    EQUAL(dql.inflight(), 3'028U);
+    dql.queued(1, 60);
+    dql.completed(3'088, 2);
+    EQUAL(dql.inflight(), 0U);
+}
+
 CASE(byte_queue_limit_grows_by_what_was_over_it_one_interval_before) {
     Dql dql(180, 1'879'048'192, 1'000'000);
     dql.queued(1, 60);

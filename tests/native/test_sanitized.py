@@ -61,6 +61,7 @@ def test_pure_parts_hold_every_claim(programs: Path) -> None:
         "stamp_cases.cpp",
         "stamp_loop_cases.cpp",
         "super_packet_cases.cpp",
+        "tcp_cases.cpp",
         "xsk_cases.cpp",
         "xsk_stamp_cases.cpp",
     )
@@ -80,7 +81,8 @@ def test_loops_hold_every_claim_on_a_real_interface(programs: Path) -> None:
 
     code, said = on_loopback()
     assert code == 0, said
-    assert said.count("ok ") == cases_in("allocation_cases.cpp", "wire_cases.cpp", "receive_cases.cpp")
+    wire = ("allocation_cases.cpp", "tcp_wire_cases.cpp", "wire_cases.cpp", "receive_cases.cpp")
+    assert said.count("ok ") == cases_in(*wire)
 
 
 @pytest.mark.network

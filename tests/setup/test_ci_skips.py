@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-MARKERS = ("browser", "network", "registry", "user")
+MARKERS = ("browser", "network", "registry", "user", "vm")
 MARKED = "@pytest.mark.{marker}\ndef test_{marker}():\n    pytest.skip('nothing here')\n\n"
 UNMARKED = "def test_unmarked():\n    pytest.skip('not on this kernel')\n"
 MODULE = "import pytest\n\npytest.skip('nothing here', allow_module_level=True)\n"

@@ -28,13 +28,13 @@ from labkit.agent.protocol import (
     Load,
     Measured,
     Message,
-    Reading,
     Request,
     Restore,
     Run,
     Stop,
     Welcome,
 )
+from labkit.agent.readings import Reading
 from labkit.engines.base import EngineConfig, EngineReport
 from labkit.errors import AgentLostError, LabError, RigBusyError, SettingRefusedError
 from labkit.records import Sample
@@ -118,6 +118,12 @@ class FakeAgent:
         finally:
             for descriptor in self._descriptors:
                 os.close(descriptor)
+
+    def within_s(self, longest_s: float) -> float:
+        return longest_s + 10.0
+
+    def needed(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def last_words(self) -> str:
         return "Killed"

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from labkit.agent.protocol import Measured, Reading, Run
+from labkit.agent.protocol import Measured, Run
+from labkit.agent.readings import Reading
 from labkit.agent.runner import _sample
 from labkit.engines.base import EngineConfig, EngineReport
 from labkit.records import Trial
@@ -150,7 +151,9 @@ def test_live_sample_of_a_counter_that_fell_is_unknown_and_sampling_goes_on() ->
         [({"tx_packets": 3}, {OTHERHOST: 7}), ({"tx_packets": 9}, {}), ({"tx_packets": 9}, {OTHERHOST: 8})]
     )
     host: Any = SimpleNamespace(
-        read_links=lambda _sink: next(counts), counter=lambda _sink: ("veth0", "tx_packets", "veth1")
+        read_links=lambda _sink: next(counts),
+        counter=lambda _sink: ("veth0", "tx_packets", "veth1"),
+        byte_limits=lambda _sink: None,
     )
     before = reading(5, peer=5)
     senders: Any = SimpleNamespace(sent=0, refused=0)

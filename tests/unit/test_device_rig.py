@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from labkit.agent.protocol import Reading
+from labkit.agent.readings import Reading
 from labkit.drivers.choose import facts_of
 from labkit.rigs.driver_view import driver_view
 from tests.unit.test_agent_client import MEASURED

@@ -8,7 +8,7 @@ import pytest
 
 from labkit.errors import CapabilityMissingError
 from labkit.linux.kernel_log import KernelLog
-from labkit.linux.links import switch_ipv6_off
+from labkit.linux.links import switch_ipv6_off, tbf_burst_bytes
 from labkit.linux.machine import kernel_at_least, machine_facts, runqueue_wait_ns, softnet_dropped, steal_ns
 
 
@@ -91,3 +91,14 @@ def test_kernel_log_tells_new_warnings_only(tmp_path: Path) -> None:
         kernel.write("6,3,3,-;just so you know\n")
     assert log.warnings() == []
     log.close()
+
+
+@pytest.mark.parametrize(
+    "bits_per_s", [8, 8_000, 10**6, 843 * 10**6, 10**9, 2_345_678_912, 10**10, 2**35 - 8]
+)
+def test_burst_of_tbf_holds_a_full_frame_as_whole_microseconds(bits_per_s: int) -> None:
+    bytes_per_s = bits_per_s // 8
+    burst = tbf_burst_bytes(bytes_per_s)
+    kept_us = int(1_000_000 * (float(burst) / bytes_per_s))  # what pyroute2 makes of it
+    assert kept_us * bytes_per_s / 1_000_000 >= 1514
+    assert burst <= max(1601, 1600 + bytes_per_s // 1_000_000 + 1)

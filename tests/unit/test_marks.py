@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from labkit.agent.protocol import Measured, Reading
+from labkit.agent.protocol import Measured
+from labkit.agent.readings import Reading
 from labkit.engines.base import EngineReport
 from labkit.records import Sample, Trial
 from labkit.rigs.assemble import FROZEN_NS, SAMPLE_EVERY_NS, Asked, trial_of

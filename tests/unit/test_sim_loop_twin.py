@@ -108,6 +108,7 @@ FEATURES: dict[str, list[dict[str, st.SearchStrategy[Any]]]] = {
     "refuse": [REFUSING, CALLS],
     "qdisc": [QDISC, CALLS, COUNT],
     "bql seen by pktgen": [BQL, {"bql_stops": st.just(False)}],
+    "bql over time": [BQL, SAMPLES, QDISC],
     "bql": [BQL, {"bql_hold": ns(0, 5_000), "duration": ns(50_000, 200_000)}],
     "qdisc and bql": [QDISC, BQL, CALLS],
     "pacing": [PACED, QDISC],
@@ -178,9 +179,10 @@ def assert_same(fields: Fields) -> None:
         assert native.most_in_flight == twin.most_in_flight
         assert native.bql_limit == twin.bql_limit
         assert native.itr == twin.itr
-    points = [(p.at, p.waiting, p.uncleaned, p.interrupt, p.bql_limit) for p in fast.trace]
+    points = [(p.at, p.waiting, p.uncleaned, p.interrupt, p.bql_limit, p.bql_inflight) for p in fast.trace]
     assert points == slow.trace
-    assert [(s.at, s.sent, s.received) for s in fast.samples] == slow.samples
+    samples = [(s.at, s.sent, s.received, s.bql_limit, s.bql_inflight) for s in fast.samples]
+    assert samples == slow.samples
     assert fast.carrier_lost == slow.carrier_lost
     buckets = Counter(bisect_right(FLOORS, latency) - 1 for latency in slow.latency_ns)
     assert {bucket: frames for bucket, frames in enumerate(fast.latency) if frames} == buckets

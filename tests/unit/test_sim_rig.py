@@ -294,7 +294,8 @@ def test_the_baseline_kernel_is_slower_by_its_packet_cost() -> None:
     ("name", "parameters", "words"),
     [
         ("sim:e1000", {}, "known: sim:ixgbe, sim:ixgbe@baseline"),
-        ("vm:e1000e", {}, r"unknown rig 'vm:e1000e'; known: sim:ixgbe, sim:ixgbe@baseline, .*veth"),
+        ("vm:rtl8139", {}, r"unknown rig 'vm:rtl8139'; known: vm:e1000e, vm:virtio_net, vm:vmxnet3"),
+        ("virtual", {}, r"unknown rig 'virtual'; known: sim:ixgbe, sim:ixgbe@baseline, .*veth"),
         ("sim:ixgbe", {"mtu": 9000}, "no parameter 'mtu'; it takes seed, faults, hypotheses, random_arr"),
         ("sim:ixgbe", {"seed": -1}, "seed -1: give a whole number"),
         ("sim:ixgbe", {"hypotheses": ["magic"]}, "unknown hypothesis 'magic'; known: locked-stall"),

@@ -1,0 +1,1 @@
+"""A QEMU guest with a real driver: its image, its machine, and the process that answers for it."""
