@@ -27,7 +27,10 @@ MOST_SAMPLES: Final = 100_000
 """Of one CPU: a longer run is sampled less often, so that what perf writes stays small."""
 STARTS_WITHIN_S, ENDS_WITHIN_S, TELLS_WITHIN_S = 5.0, 5.0, 40.0
 PROFILING_S = 2 * STARTS_WITHIN_S + ENDS_WITHIN_S + TELLS_WITHIN_S
-"""The most that a profile adds to a run."""
+"""The most that a profile adds to a run, by the clock of who waits for it.
+
+In an emulated machine perf takes some 4 s of the host's in all: 2 to 3 the first time, when it is read.
+"""
 ENABLE, ENABLED = b"enable\n", b"ack\n"
 QUIET: Final = {"PATH": SEARCHED, "LC_ALL": "C", "HOME": "/nonexistent", "PERF_CONFIG": "/dev/null"}
 """perf's environment: no configuration of the user's, no folder to keep things in, no server to ask."""
