@@ -68,7 +68,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
                 "frame, and pktgen would hang; give 2"
             )
         if not 1 <= self.cpus <= MOST_CPUS:
-            raise WorkloadError(f"rig 'vm:{self.nic}': cpus {self.cpus}: give 1 to {MOST_CPUS}")
+            raise WorkloadError(f"rig 'vm:{self.nic}': guest_cpus {self.cpus}: give 1 to {MOST_CPUS}")
 
 
 def qemu_arguments(
