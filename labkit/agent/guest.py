@@ -45,6 +45,7 @@ class GuestHost(DeviceHost):
 
     private = True
     settles_within_ns = 2 * NS_PER_S  # an emulated card goes on sending for a while
+    keeps_time = False  # its clock jumps while a program is read from the host
 
     def __init__(self, folders: StateFolders, proc: Path = PROC) -> None:
         _check_alone(proc)
