@@ -57,6 +57,11 @@ def test_a_small_ring_pushes_back_and_from_256_descriptors_on_nothing_does(uncha
     assert pps[1024] == pytest.approx(pps[256], rel=0.02)
 
 
+@pytest.mark.parametrize("settings", [{}, {"rx_usecs": 100}, {"rx_usecs": 1000}])
+def test_no_frame_is_lost_however_long_pktgen_sends(unchanged: VmRig, settings: dict[str, Scalar]) -> None:
+    sent_at(unchanged, settings, ONE_FLOW, 4 * COUNT)  # more than all queues on the way hold
+
+
 def test_a_longer_interval_brings_fewer_interrupts_to_the_far_card(unchanged: VmRig) -> None:
     count = 8000
     interrupts = {
