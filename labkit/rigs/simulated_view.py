@@ -114,7 +114,7 @@ def view_of(
 
 
 def stream_figures(view: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands under ``environment["tcp"]``, as on real rigs; there is no other end, and no byte is read."""
+    """What stands under ``environment["tcp"]``, as on real rigs; no other end reads a byte."""
     stream = view["tcp"]
     if stream is None:
         return {}
