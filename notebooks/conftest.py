@@ -9,54 +9,40 @@ import contextlib
 import functools
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 
-MACHINE = 'rig_name: str = \\"vm:'
-"""Stands in the file of a notebook whose rig is an emulated machine."""
+from labkit.errors import LabError
+from labkit.guest.image import image
+from labkit.guest.missing import missing
+from labkit.paths import cache_dir
+
+IN_A_GUEST = frozenset({"31_pktgen.ipynb", "33_a_real_driver.ipynb"})
+"""Notebooks that start a QEMU guest. Without one they say what is missing, which is not what they store."""
 
 
 def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
-    """Give each cell with stored outputs a count of 0, and those of an emulated machine the marker ``vm``.
-
-    Where a program for that is missing they are skipped, but not in CI: what a cell says then is compared.
-    """
+    """Give each cell with stored outputs a count of 0, and those that start a guest the marker ``vm``."""
     for item in items:
         cell = getattr(item, "cell", None)
-        if cell is None:
-            continue
-        if cell.get("outputs") and cell.execution_count is None:
+        if cell is not None and cell.get("outputs") and cell.execution_count is None:
             cell.execution_count = 0
-        if needs_machine(item.path):
-            item.add_marker("vm")
-            if os.environ.get("CI") != "true" and (lacking := missing_program()):
-                item.add_marker(pytest.mark.skip(reason=f"no {lacking}: make system-packages"))
+        if item.path.name in IN_A_GUEST:
+            item.add_marker(pytest.mark.vm)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Make the machine's kernel before the cell that opens it, which has a minute."""
-    if hasattr(item, "cell") and item.get_closest_marker("vm"):
+    """Make the guest's kernel before the cell that starts it, which has a minute.
+
+    Where there can be no guest its notebooks are left out; never in CI, where they fail and say why.
+    """
+    if item.get_closest_marker("vm"):
+        if os.environ.get("CI") != "true" and (lacks := missing().command):
+            pytest.skip(f"no QEMU guest here; {lacks}")
         make_image()
 
 
 @functools.cache
-def needs_machine(notebook: Path) -> bool:
-    return MACHINE in notebook.read_text()
-
-
-@functools.cache
-def missing_program() -> str | None:
-    from labkit.guest.missing import missing
-
-    return next(iter(missing().programs), None)
-
-
-@functools.cache
 def make_image() -> None:
-    from labkit.errors import LabError
-    from labkit.guest.image import image
-    from labkit.paths import cache_dir
-
     with contextlib.suppress(LabError):  # the cell tells it
         image(cache_dir() / "guest", tell=print)

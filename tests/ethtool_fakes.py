@@ -207,7 +207,7 @@ class FakeKernel:
         return self.waiting.pop(0)
 
     def fileno(self) -> int:
-        return -1
+        return 1 << 30  # nobody's
 
     def close(self) -> None:
         self.closed = True

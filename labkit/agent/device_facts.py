@@ -10,7 +10,7 @@ from labkit.linux.ethtool_ioctl import DriverInfo
 from labkit.linux.interfaces import Interface
 from labkit.linux.links import Links
 from labkit.linux.namespaces import network_inode
-from labkit.nic.ethtool_knobs import ethtool_knobs
+from labkit.nic.ethtool_knobs import ethtool_knobs, resets_link
 from labkit.nic.journal import Device
 from labkit.nic.knob import Knob
 from labkit.nic.link_knobs import link_knobs
@@ -21,9 +21,10 @@ from labkit.nic.sysctl_knobs import sysctl_knobs
 def device_knobs(links: Links, ethtool: Ethtool, interface: Interface) -> dict[str, Knob]:
     """Everything that can be turned on a device and about it, in the order in which it is written."""
     info = driver_of(ethtool, interface.name)
+    facts = facts_of(info.driver)
     return {
-        **ethtool_knobs(ethtool, interface, facts_of(info.driver)),
-        **link_knobs(links, interface),
+        **ethtool_knobs(ethtool, interface, facts),
+        **link_knobs(links, interface, mtu_resets_link=resets_link("mtu", facts)),
         **queue_knobs(interface, interrupts=interrupts_of(info, interface).turnable),
         **sysctl_knobs(),
     }

@@ -59,6 +59,8 @@ class DriverFacts(msgspec.Struct, frozen=True, kw_only=True):
         What becomes of a number, by setting.
     resets_link : frozenset of str
         Settings whose change takes the link down and up, or may.
+    keeps_link : frozenset of str
+        Settings other than those of ring and coalescing that leave it up.
     refused_while : mapping of str to str
         Settings that are refused while another one, their value here, is on.
     counters : mapping of str to tuple of str
@@ -83,6 +85,7 @@ class DriverFacts(msgspec.Struct, frozen=True, kw_only=True):
     per_queue_coalesce: bool | None = None
     values: Mapping[str, ValueFacts] = {}
     resets_link: frozenset[str] = frozenset()
+    keeps_link: frozenset[str] = frozenset()
     refused_while: Mapping[str, str] = {}
     counters: Mapping[str, tuple[str, ...]] = {}
     counters_source: str | None = None
@@ -98,7 +101,9 @@ class DriverFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     def resets(self, setting: str) -> bool | None:
         """Whether changing `setting` takes the link down and up; None when that is not known."""
-        return True if setting in self.resets_link else False if self.has(setting) else None
+        if setting in self.resets_link:
+            return True
+        return False if self.has(setting) or setting in self.keeps_link else None
 
     def accepted(self, setting: str, asked: Scalar, current: Settings | None = None) -> Scalar:
         """Value that will be read back when `asked` is wanted; None when that is not known.

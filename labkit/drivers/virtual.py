@@ -10,6 +10,9 @@ from labkit.drivers.interrupt_names import VIRTIO as VIRTIO_NAMES
 from labkit.drivers.interrupt_names import VMXNET3 as VMXNET3_NAMES
 from labkit.drivers.values import ValueFacts
 
+MTU: Final = frozenset({"mtu"})
+"""Drivers here do nothing but note another MTU (no ndo_change_mtu, or one that only checks it)."""
+
 _VIRTIO_RING: Final = ValueFacts(
     minimum=1,
     source="virtnet_set_ringparam; captured on kernel 6.1: 1 is read back as 1; the device tells the maximum",
@@ -21,6 +24,7 @@ VIRTIO_NET: Final = DriverFacts(
     coalesce=frozenset({"rx_usecs", "tx_usecs", "rx_frames", "tx_frames", "adaptive_rx", "rx_profile"}),
     per_queue_coalesce=True,
     values={"rx_ring": _VIRTIO_RING, "tx_ring": _VIRTIO_RING},
+    keeps_link=MTU,
     counters={
         "rx_dropped": ("rx_queue_{q}_drops",),
         "tx_packets": ("tx_queue_{q}_packets",),
@@ -105,6 +109,7 @@ VETH: Final = DriverFacts(
     rings=frozenset(),
     coalesce=frozenset(),
     per_queue_coalesce=False,
+    keeps_link=MTU,
     counters={"rx_dropped": ("rx_queue_{q}_drops",)},
     counters_source="ethtool -S on kernel 6.18; no counter tells of a full queue",
     gauges=GAUGES,
@@ -121,6 +126,7 @@ TAP: Final = DriverFacts(
     rings=frozenset(),
     coalesce=frozenset({"rx_frames"}),
     per_queue_coalesce=False,
+    keeps_link=MTU,
     values={
         "rx_frames": ValueFacts(
             default=0,

@@ -140,12 +140,12 @@ class Ethtool:
             message = messages.request(
                 messages.Features, messages.FEATURES_SET, ifindex, [wanted], messages.OMIT_REPLY
             )
-            self._socket.ask(message, f"interface {ifindex}: {_asked(settings)}", writing=True)
+            self._socket.ask(message, _asked(settings), ifindex, writing=True)
 
     def driver_info(self, name: str) -> ethtool_ioctl.DriverInfo:
         """What the driver of interface `name` says of itself."""
         request = ethtool_ioctl.driver_info_request()
-        answer = self._socket.exchange(f"{name}: driver information", name, request, writing=False)
+        answer = self._socket.exchange("driver information", name, request, writing=False)
         return ethtool_ioctl.driver_info_of(answer)
 
     def coalesce_by_queue(self, ifindex: int) -> dict[str, Scalar]:
@@ -171,7 +171,7 @@ class Ethtool:
         command, wanted = ethtool_statistics.STATISTICS_GET, [ethtool_statistics.WANTED]
         message = messages.request(ethtool_statistics.Statistics, command, ifindex, wanted)
         try:
-            answer = self._socket.ask(message, f"interface {ifindex}: standard statistics", writing=False)
+            answer = self._socket.ask(message, "standard statistics", ifindex, writing=False)
         except CapabilityMissingError:
             return {}
         return ethtool_statistics.counts_of(answer, self._names)
@@ -184,7 +184,7 @@ class Ethtool:
         counts = {name: int(told.get(name) or 0) for name in ("channels", "rx_channels", "tx_channels")}
 
         def ask(data: bytes) -> bytes:
-            return self._socket.exchange(f"interface {ifindex}: {what}", ifindex, data, writing=writing)
+            return self._socket.exchange(what, ifindex, data, writing=writing)
 
         shared = counts["channels"]
         return QueueModeration(ask, rx=shared + counts["rx_channels"], tx=shared + counts["tx_channels"])
@@ -192,14 +192,14 @@ class Ethtool:
     def _read(self, group: Group, ifindex: int) -> dict[str, Any]:
         """Every attribute that the kernel gives and our tables know."""
         message = messages.request(group.message, group.read_command, ifindex)
-        answer = self._socket.ask(message, f"interface {ifindex}: {group.title}", writing=False)
+        answer = self._socket.ask(message, group.title, ifindex, writing=False)
         return {slot[0]: slot[1] for slot in answer["attrs"] if slot[0] != "UNKNOWN"}
 
     def _write(self, group: Group, ifindex: int, settings: Mapping[str, Scalar]) -> None:
         attributes = [(name, messages.sent_of(group, name, value)) for name, value in settings.items()]
         if attributes:
             message = messages.request(group.message, group.write_command, ifindex, attributes)
-            self._socket.ask(message, f"interface {ifindex}: {_asked(settings)}", writing=True)
+            self._socket.ask(message, _asked(settings), ifindex, writing=True)
 
     def _features(self) -> tuple[str, ...]:
         """The kernel's names of all features, by bit."""
@@ -226,17 +226,19 @@ class Ethtool:
         words = messages.feature_words(self._features())
         if word not in words:
             known = ", ".join(sorted(words))
-            raise CapabilityMissingError(f"interface {ifindex}: no feature {word!r} here; there are {known}")
+            where = self._socket.called(ifindex)
+            raise CapabilityMissingError(f"{where}: no feature {word!r} here; there are {known}")
         names = [name for name in words[word] if name in turnable]
         if not names:
-            raise CapabilityMissingError(f"interface {ifindex}: {word} is fixed by the driver; leave it out")
+            where = self._socket.called(ifindex)
+            raise CapabilityMissingError(f"{where}: {word} is fixed by the driver; leave it out")
         on = [("value", True)] if messages.switch(word, value) else []
         return [("bit", {"attrs": [("name", name), *on]}) for name in names]
 
     def _feature_sets(self, ifindex: int) -> dict[str, frozenset[str]]:
         flags = messages.COMPACT_BITSETS
         message = messages.request(messages.Features, messages.FEATURES_GET, ifindex, flags=flags)
-        answer = self._socket.ask(message, f"interface {ifindex}: features", writing=False)
+        answer = self._socket.ask(message, "features", ifindex, writing=False)
         return {
             name: messages.names_on(answer.get_attr(name), self._features())
             for name in ("hw", "active", "nochange")

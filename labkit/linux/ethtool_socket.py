@@ -75,8 +75,17 @@ class EthtoolSocket:
         """Close the socket."""
         self._socket.close()
 
-    def ask(self, message: Any, what: str, *, writing: bool) -> Any:
-        """Answer to one request, or None where the kernel only says yes."""
+    def called(self, interface: str | int) -> str:
+        """An interface, named or numbered, as people call it."""
+        if isinstance(interface, str):
+            return interface
+        try:
+            return self._interface_name(self._socket.fileno(), interface)
+        except OSError:  # gone: its number is all that is left
+            return f"interface {interface}"
+
+    def ask(self, message: Any, what: str, ifindex: int | None = None, *, writing: bool) -> Any:
+        """Answer to one request, about an interface or none, or None where the kernel only says yes."""
         self._sequence += 1
         message["header"].update(
             type=self._family, flags=NLM_F_REQUEST | NLM_F_ACK, sequence_number=self._sequence
@@ -95,12 +104,14 @@ class EthtoolSocket:
                 answer = type(message)(data)
                 answer.decode()
         except TimeoutError as late:
-            raise LabError(f"{what}: no answer within {ANSWER_TIMEOUT_S} s; try again") from late
+            raise LabError(
+                f"{self._of(ifindex, what)}: no answer within {ANSWER_TIMEOUT_S} s; try again"
+            ) from late
         refused = refusal_of(data)
         if refused.errno:
             names = [name for name, _ in message.nla_map]
             about = None if refused.offset is None else attribute_at(request, refused.offset, names)
-            raise error_of(what, refused, about=about, writing=writing)
+            raise error_of(self._of(ifindex, what), refused, about=about, writing=writing)
         return answer
 
     def exchange(self, what: str, interface: str | int, data: bytes, *, writing: bool) -> bytes:
@@ -110,7 +121,11 @@ class EthtoolSocket:
             name = interface if isinstance(interface, str) else self._interface_name(descriptor, interface)
             return self._ioctl(descriptor, name, data)
         except OSError as refused:
-            raise error_of(what, Refusal(refused.errno or errno.EIO), writing=writing) from refused
+            number = refused.errno or errno.EIO
+            raise error_of(self._of(interface, what), Refusal(number), writing=writing) from refused
+
+    def _of(self, interface: str | int | None, what: str) -> str:
+        return what if interface is None else f"{self.called(interface)}: {what}"
 
     def _find_family(self) -> int:
         message = ctrlmsg()

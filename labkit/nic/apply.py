@@ -25,7 +25,7 @@ from labkit.nic.put_back import STUCK, PutBack, put_back
 CARRIER_WITHIN_S = 10.0
 SETTLED_AFTER_S = 0.5
 """How long the carrier stays before it is believed: drivers take it down behind the call that resets them."""
-STEP_S = 0.01
+STEP_S = 0.025
 FIXED = ("usecs", "frames", "usecs_irq", "frames_irq")
 """Coalescing that adaptive moderation of the same direction overrides."""
 OF_QUEUES = ("bql_limit_min", "bql_limit_max", "xps_cpus", "rps_cpus", "irq_affinity", *BY_QUEUE_SETTINGS)

@@ -14,7 +14,7 @@ from labkit.linux.ethtool_messages import CHANNELS, COALESCE, PAUSE, RINGS
 from labkit.linux.interfaces import Interface
 from labkit.nic.knob import Knob
 
-RESETS_UNLESS_KNOWN: Final = frozenset({*RINGS.kinds, *CHANNELS.kinds, *PAUSE.kinds})
+RESETS_UNLESS_KNOWN: Final = frozenset({*RINGS.kinds, *CHANNELS.kinds, *PAUSE.kinds, "mtu"})
 """Taken to reset the link where nothing is known of a driver: waiting for a carrier costs little."""
 
 

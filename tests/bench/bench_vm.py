@@ -18,7 +18,7 @@ from labkit.traffic.flows import udp_flow
 from tests.bench.script import Absolute, at_most, main
 
 RINGS = (64, 128, 256, 1024)
-FRAMES = 20_000
+FRAMES = 50_000
 BOOTS = 2
 PPS_WITHIN = 0.02
 WORKLOAD = Workload(udp_flow(flows=1), engine="pktgen")

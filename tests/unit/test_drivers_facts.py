@@ -143,6 +143,7 @@ def test_resets_are_known_to_happen_known_not_to_or_unknown() -> None:
     assert facts.resets("mtu") is None
     assert facts_of("ixgbe").resets("rx_usecs") is True
     assert facts_of("virtio_net").resets("tx_ring") is False
+    assert facts_of("virtio_net").resets("mtu") is False
 
 
 @pytest.mark.parametrize("name", [*KNOWN, *ALIASES])

@@ -273,6 +273,18 @@ def test_feature_takes_true_and_false_only() -> None:
         Ethtool(offloads()).set_features(IFINDEX, {"gro": 1})
 
 
+def test_refusals_call_the_interface_by_its_name_as_long_as_it_is_there() -> None:
+    kernel = fakes.virtio_net()
+    with pytest.raises(SettingRefusedError, match=r"^eth4: tx_ring 65536: refused"):
+        fakes.client(kernel).set_rings(IFINDEX, {"tx_ring": 65536})
+    with pytest.raises(CapabilityMissingError, match=r"^eth4: coalescing of single queues: not supported"):
+        fakes.client(kernel).coalesce_by_queue(IFINDEX)
+    with pytest.raises(CapabilityMissingError, match=r"^eth4: no feature 'warp' here"):
+        fakes.client(offloads()).set_features(IFINDEX, {"warp": True})
+    with pytest.raises(SettingRefusedError, match=r"^interface 4: tx_ring 65536: refused"):
+        Ethtool(kernel).set_rings(IFINDEX, {"tx_ring": 65536})
+
+
 def test_late_answer_to_an_earlier_request_is_passed_over() -> None:
     kernel = fakes.e1000e()
     earlier = fakes.message(fakes.FAMILY, 5, 999, struct.pack("=BBH", fakes.RINGS_SET, 1, 0))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from labkit.drivers.choose import facts_of
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
 from labkit.linux.interfaces import NamedInterface
-from labkit.nic.ethtool_knobs import EthtoolKnob, ethtool_knobs, read_together
+from labkit.nic.ethtool_knobs import EthtoolKnob, ethtool_knobs, read_together, resets_link
 from tests import ethtool_fakes as fakes
 from tests.ethtool_fakes import IFINDEX, FakeKernel, client
 
@@ -105,3 +106,8 @@ def test_facts_say_what_resets_the_link_and_caution_where_they_do_not() -> None:
     names = ("rx_usecs", "tx_ring", "rx_ring")
     assert [unknown[name].resets_link for name in names] == [False, True, True]
     assert [known[name].resets_link for name in names] == [True, False, True]
+
+
+@pytest.mark.parametrize(("driver", "resets"), [("e1000e", True), ("frobnic", True), ("veth", False)])
+def test_another_mtu_is_waited_for_unless_the_driver_only_notes_it(driver: str, resets: bool) -> None:
+    assert resets_link("mtu", facts_of(driver)) is resets

@@ -34,3 +34,17 @@ def e1000e(guest_image: GuestImage, guest_cache: Path) -> Iterator[VmRig]:
     """A guest with two e1000e, one for a module's tests."""
     with VmRig("e1000e", cache=guest_cache) as rig:
         yield rig
+
+
+@pytest.fixture(scope="module")
+def virtio_net(guest_image: GuestImage, guest_cache: Path) -> Iterator[VmRig]:
+    """A guest with two cards of virtio's."""
+    with VmRig("virtio_net", cache=guest_cache) as rig:
+        yield rig
+
+
+@pytest.fixture(scope="module")
+def vmxnet3(guest_image: GuestImage, guest_cache: Path) -> Iterator[VmRig]:
+    """A guest with two vmxnet3."""
+    with VmRig("vmxnet3", cache=guest_cache) as rig:
+        yield rig
