@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from labkit.analysis.cpu_profile import BY_TIMER, TOLERANCE, Cost, CpuProfile
+from labkit.analysis.cpu_profile import BY_TIMER, IN_STEP, TOLERANCE, Cost, CpuProfile
 from labkit.analysis.kernel_groups import (
     ENTRIES,
     FOREIGN,
@@ -75,7 +75,7 @@ def cpu_profile(
         sum_agrees=agrees,
         why_not=why_not,
         slowed_by=_slowed_by(trial, plain),
-        notes=(BY_TIMER,) if seen.event == TIMER else (),
+        notes=_notes(trial, seen),
         invalid=profile_validity(_met(seen.stacks), xmit_mode),
         groups=_costs(seen.stacks, total, sum_ns, lambda stack: (_group(stack), _group(stack))),
         functions=functions,
@@ -96,6 +96,11 @@ def profile_validity(functions: Iterable[str], xmit_mode: str | None) -> str | N
             "something else; look at the frames' addresses and at the device's state"
         )
     return None
+
+
+def _notes(trial: Trial, seen: CpuSamples) -> tuple[str, ...]:
+    by_timer = (BY_TIMER,) if seen.event == TIMER else ()
+    return (*by_timer, IN_STEP) if trial.environment.get("emulated") else by_timer
 
 
 def _slowed_by(trial: Trial, plain: Trial | None) -> float | None:

@@ -10,7 +10,7 @@ import pytest
 
 import labkit as lk
 from labkit.analysis import kernel_groups
-from labkit.analysis.cpu_profile import BY_TIMER, CpuProfile, Profiled
+from labkit.analysis.cpu_profile import BY_TIMER, IN_STEP, CpuProfile, Profiled
 from labkit.analysis.cpu_time import cpu_profile, interval, profile_validity
 from labkit.analysis.kernel_groups import GROUPS, function, kernel_group
 from labkit.errors import CapabilityMissingError, LabError
@@ -208,6 +208,13 @@ def test_injected_frames_that_never_came_to_ip_make_a_run_invalid() -> None:
     found = cpu_profile(trial(device_sent=9), seen(stacks=(stack("kfree"),)), xmit_mode="netif_receive")
     assert found.invalid == told
     assert "INVALID: no ip_rcv" in found.text()
+
+
+def test_an_emulated_machines_profile_says_that_its_samples_may_be_in_step() -> None:
+    emulated = trial(device_sent=9, environment={"emulated": True})
+    assert cpu_profile(emulated, seen()).notes == (BY_TIMER, IN_STEP)
+    assert IN_STEP in cpu_profile(emulated, seen()).text()
+    assert IN_STEP not in cpu_profile(trial(device_sent=9), seen()).notes
 
 
 def test_a_function_that_was_met_as_a_caller_only_was_there() -> None:
