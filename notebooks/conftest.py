@@ -1,23 +1,28 @@
-"""Lets nbval compare the stored outputs of tagged cells, which are committed without an execution count.
+"""What the notebooks' cells need as tests: their stored outputs compared, and a machine for those that emulate one.
 
 nbval 0.11 takes a cell without a count for one that was never run, and refuses to compare what it holds.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 from collections.abc import Iterable
 
 import pytest
 
+from labkit.errors import LabError
+from labkit.guest.image import image
 from labkit.guest.missing import missing
+from labkit.paths import cache_dir
 
-IN_A_GUEST = frozenset({"33_a_real_driver.ipynb"})
+IN_A_GUEST = frozenset({"31_pktgen.ipynb", "33_a_real_driver.ipynb"})
 """Notebooks that start a QEMU guest. Without one they say what is missing, which is not what they store."""
 
 
 def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
-    """Give each notebook cell with stored outputs a count of 0."""
+    """Give each cell with stored outputs a count of 0, and those that start a guest the marker ``vm``."""
     for item in items:
         cell = getattr(item, "cell", None)
         if cell is not None and cell.get("outputs") and cell.execution_count is None:
@@ -27,6 +32,17 @@ def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Leave out what needs a guest where there can be none; never in CI, where it fails and says why."""
-    if item.get_closest_marker("vm") and os.environ.get("CI") != "true" and (lacks := missing().command):
-        pytest.skip(f"no QEMU guest here; {lacks}")
+    """Make the guest's kernel before the cell that starts it, which has a minute.
+
+    Where there can be no guest its notebooks are left out; never in CI, where they fail and say why.
+    """
+    if item.get_closest_marker("vm"):
+        if os.environ.get("CI") != "true" and (lacks := missing().command):
+            pytest.skip(f"no QEMU guest here; {lacks}")
+        make_image()
+
+
+@functools.cache
+def make_image() -> None:
+    with contextlib.suppress(LabError):  # the cell tells it
+        image(cache_dir() / "guest", tell=print)

@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import Final, TypeVar
 
 import labkit.errors
-from labkit.agent.protocol import Apply, Failed, Message, OpenDevice, OpenGuest, Restore, RestoreAll
+from labkit.agent.protocol import Apply, Failed, Message, OpenDevice, OpenGuest, Restore, RestoreAll, Run
+from labkit.agent.sampling import PROFILING_S
 from labkit.errors import AgentLostError, LabError
 
 M = TypeVar("M", bound=Message)
 TURNING_S: Final = 60.0
 """Longest that settings take: some reset the link, which is awaited both forth and back (nic/apply.py)."""
+
+
+def beside_of(request: Run) -> float:
+    """What other programs take beside the run itself at the most, in seconds of who waits for them."""
+    return PROFILING_S if request.profile else 0.0
 
 
 def longest_of(request: Message) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from labkit.agent import protocol
-from labkit.agent.answers import M, expected, longest_of
+from labkit.agent.answers import M, beside_of, expected, longest_of
 from labkit.agent.channel import Closed
 from labkit.agent.line import Line, Process, end
 from labkit.errors import AgentLostError, LabError, RigBusyError
@@ -227,7 +227,7 @@ class AgentClient:
                 self._line.send(numbered)
                 if self.stop_asked:  # before this run was there to be stopped
                     self._line.send(protocol.Stop())
-                answer = self._answer(number, longest_s, on_sample)
+                answer = self._answer(number, longest_s, on_sample, beside_of(request))
                 self._sending = False
             except BaseException:
                 self._end_run()
@@ -247,10 +247,10 @@ class AgentClient:
             self._sending = False
 
     def _answer(
-        self, number: int, longest_s: float, on_sample: Callable[[Sample], None] | None
+        self, number: int, longest_s: float, on_sample: Callable[[Sample], None] | None, beside_s: float = 0.0
     ) -> protocol.Message:
         """Answer to request `number`; its live samples are kept, and older answers passed over."""
-        deadline = time.monotonic() + self._process.within_s(longest_s)
+        deadline = time.monotonic() + self._process.within_s(longest_s) + beside_s
         while True:
             answer = self._receive(deadline)
             if answer.number != number:

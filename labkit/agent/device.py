@@ -89,6 +89,7 @@ class DeviceHost:
 
     private = False
     settles_within_ns = SETTLES_WITHIN_NS
+    keeps_time = True
 
     def __init__(
         self,

@@ -28,6 +28,8 @@ class Host(Protocol):
         Whether it lies in namespaces that the agent made: other programs are run there alone.
     settles_within_ns : int
         Longest wait until two reads of its counters agree.
+    keeps_time : bool
+        Whether this machine's clock may limit other programs: not one that runs on while a CPU is idle.
     """
 
     @property
@@ -36,6 +38,10 @@ class Host(Protocol):
 
     @property
     def settles_within_ns(self) -> int:  # noqa: D102 - see above
+        ...
+
+    @property
+    def keeps_time(self) -> bool:  # noqa: D102 - see above
         ...
 
     def look(self, sink: str) -> Opened:

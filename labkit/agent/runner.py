@@ -16,7 +16,7 @@ from labkit.agent.queue_limits import ByteLimits
 from labkit.agent.readings import Reading
 from labkit.agent.sampling import sampling
 from labkit.agent.sinks import Sink
-from labkit.agent.workers import Senders, merged, shares
+from labkit.agent.workers import Senders, merged, sending_pids, shares
 from labkit.counters.deltas import counter_deltas
 from labkit.engines.base import EngineConfig
 from labkit.engines.choose import choose, placed
@@ -56,11 +56,12 @@ def run_once(channel: Channel, host: Host, frames: Frames, request: Run, log: Ke
         choose(request.engine).check(frames, config)
     cpus = [config.cpu for config in configs if config.cpu is not None]
     longest_s = (request.config.duration_ns or NS_PER_S) / NS_PER_S
-    with sampling(cpus, longest_s, wanted=request.profile) as sampler:
+    with sampling(cpus, longest_s, wanted=request.profile, limited=host.keeps_time) as sampler:
         measured = _sent(channel, host, frames, request, log, configs)
         if sampler is None:
             return measured
-        return msgspec.structs.replace(measured, samples=sampler.samples(measured.workers))
+        samples = sampler.samples(measured.workers, sending_pids(request.engine, cpus))
+        return msgspec.structs.replace(measured, samples=samples)
 
 
 def _sent(

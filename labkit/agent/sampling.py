@@ -5,19 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from labkit.agent.readings import Worker
 from labkit.errors import LabError
 from labkit.linux import perf_script
 from labkit.linux.perf_limits import PerfLimits, no_perf, no_sampling, no_symbols, perf_limits
+from labkit.linux.perf_program import SEARCHED, find_perf
 from labkit.linux.perf_script import CpuSamples
 
-SEARCHED: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where programs are looked for; the user's own PATH is not asked, for this process may be root."""
 CYCLES, TIMER = "cycles", "cpu-clock"
 RATE_HZ: Final = 1999
 """Samples a second; no multiple of the kernel's tick (100 to 1000 Hz), whose work would be met too often.
@@ -29,7 +27,10 @@ MOST_SAMPLES: Final = 100_000
 """Of one CPU: a longer run is sampled less often, so that what perf writes stays small."""
 STARTS_WITHIN_S, ENDS_WITHIN_S, TELLS_WITHIN_S = 5.0, 5.0, 40.0
 PROFILING_S = 2 * STARTS_WITHIN_S + ENDS_WITHIN_S + TELLS_WITHIN_S
-"""The most that a profile adds to a run."""
+"""The most that a profile adds to a run, by the clock of who waits for it.
+
+In an emulated machine perf takes some 4 s of the host's in all: 2 to 3 the first time, when it is read.
+"""
 ENABLE, ENABLED = b"enable\n", b"ack\n"
 QUIET: Final = {"PATH": SEARCHED, "LC_ALL": "C", "HOME": "/nonexistent", "PERF_CONFIG": "/dev/null"}
 """perf's environment: no configuration of the user's, no folder to keep things in, no server to ask."""
@@ -45,6 +46,9 @@ class Sampler:
         Those that are sampled.
     longest_s : float
         The most that the run may take.
+    limited : bool
+        Whether perf is given up after a while by this machine's clock; False where that runs on while perf
+        is read from a disk, so that somebody else has to keep the time.
     searched : str
         Folders where perf is looked for.
     limits : callable
@@ -63,12 +67,14 @@ class Sampler:
         cpus: Sequence[int],
         longest_s: float,
         *,
+        limited: bool = True,
         searched: str = SEARCHED,
         limits: Callable[[], PerfLimits] = perf_limits,
     ) -> None:
-        found = shutil.which("perf", path=searched)
+        found = find_perf(searched)
         if found is None:
             raise no_perf()
+        self._limited = limited
         self._perf, self._cpus = found, tuple(cpus)
         self._listed = ",".join(map(str, cpus))
         self._event = self._find_event(limits())
@@ -82,8 +88,10 @@ class Sampler:
             self._forget()
             raise
 
-    def samples(self, workers: Sequence[Worker]) -> CpuSamples:
+    def samples(self, workers: Sequence[Worker], own_pids: Collection[int]) -> CpuSamples:
         """End the sampling and give what it saw between the first worker's start and the last one's end.
+
+        `own_pids` are the processes, or kernel threads, that send.
 
         Raises
         ------
@@ -91,8 +99,8 @@ class Sampler:
             perf ended early, or did not tell its samples in time.
         """
         if self._data_fd is None or self._record.poll() is not None:
-            raise _failed("perf ended in the middle of the run", _ended(self._record))
-        words = _ended(self._record)
+            raise _failed("perf ended in the middle of the run", self._ended(self._record))
+        words = self._ended(self._record)
         if self._record.returncode:
             raise _failed(f"perf ended with status {self._record.returncode}", words)
         told = self._ask(
@@ -110,13 +118,13 @@ class Sampler:
             cpus=self._cpus,
             start_ns=min(worker.report.start_ns for worker in workers),
             end_ns=max(worker.report.end_ns for worker in workers),
-            own_pids={os.getpid()},
+            own_pids=own_pids,
         )
 
     def close(self) -> None:
         """End perf and forget its samples; harmless twice."""
         if self._data_fd is not None:
-            _ended(self._record)
+            self._ended(self._record)
             self._forget()
 
     def _forget(self) -> None:
@@ -169,13 +177,13 @@ class Sampler:
         try:
             # never closed before perf's end: perf 6.1 fails when it is
             os.write(control.write_fd, ENABLE)
-            ready, _, _ = select.select([acknowledged.read_fd], [], [], STARTS_WITHIN_S)
+            ready, _, _ = select.select([acknowledged.read_fd], [], [], self._at_most_s(STARTS_WITHIN_S))
             samples = bool(ready) and os.read(acknowledged.read_fd, 64).startswith(ENABLED)
         except BaseException:
-            _ended(record)
+            self._ended(record)
             raise
         if not samples:
-            raise _failed(f"perf did not start within {STARTS_WITHIN_S:g} s", _ended(record))
+            raise _failed(f"perf did not start within {STARTS_WITHIN_S:g} s", self._ended(record))
         return record
 
     def _keep_away(self, pid: int) -> None:
@@ -196,7 +204,7 @@ class Sampler:
                 cwd="/",
                 text=True,
                 errors="replace",
-                timeout=within_s,
+                timeout=self._at_most_s(within_s),
                 check=False,
             )
         except subprocess.TimeoutExpired as late:
@@ -207,34 +215,39 @@ class Sampler:
         except OSError as refused:
             raise LabError(f"profile: {self._perf} cannot be run", errno=refused.errno) from refused
 
+    def _ended(self, record: subprocess.Popen[str]) -> str:
+        """End perf by ending its child's input; its last words, once."""
+        if record.stdin is not None:
+            with contextlib.suppress(OSError):
+                record.stdin.close()
+        try:
+            record.wait(self._at_most_s(ENDS_WITHIN_S))
+        except subprocess.TimeoutExpired:
+            record.kill()
+            record.wait()
+        if record.stderr is None or record.stderr.closed:
+            return ""
+        with record.stderr:
+            return record.stderr.read()
+
+    def _at_most_s(self, longest_s: float) -> float | None:
+        """A limit by this machine's clock, where that is one."""
+        return longest_s if self._limited else None
+
 
 @contextlib.contextmanager
-def sampling(cpus: Sequence[int], longest_s: float, *, wanted: bool) -> Iterator[Sampler | None]:
+def sampling(
+    cpus: Sequence[int], longest_s: float, *, wanted: bool, limited: bool = True
+) -> Iterator[Sampler | None]:
     """Sample `cpus` within the block, where that is `wanted`; see `Sampler`."""
     if not wanted:
         yield None
         return
-    sampler = Sampler(cpus, longest_s)
+    sampler = Sampler(cpus, longest_s, limited=limited)
     try:
         yield sampler
     finally:
         sampler.close()
-
-
-def _ended(record: subprocess.Popen[str]) -> str:
-    """End perf by ending its child's input; its last words, once."""
-    if record.stdin is not None:
-        with contextlib.suppress(OSError):
-            record.stdin.close()
-    try:
-        record.wait(ENDS_WITHIN_S)
-    except subprocess.TimeoutExpired:
-        record.kill()
-        record.wait()
-    if record.stderr is None or record.stderr.closed:
-        return ""
-    with record.stderr:
-        return record.stderr.read()
 
 
 def _rows(text: str) -> list[list[str]]:

@@ -68,6 +68,7 @@ class VethHost:
 
     private = True
     settles_within_ns = SETTLES_WITHIN_NS
+    keeps_time = True
 
     def __init__(self, *, force_user_namespace: bool) -> None:
         user_namespace = namespaces.enter_private_network(force_user_namespace=force_user_namespace)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -12,9 +13,12 @@ from labkit._native import Progress, StopFlag
 from labkit.agent.protocol import Run
 from labkit.agent.readings import Worker
 from labkit.engines.base import EndedBy, Engine, EngineConfig, EngineReport, Together
+from labkit.engines.pktgen import PktgenEngine
 from labkit.engines.pktgen_told import together
 from labkit.errors import WorkloadError
 from labkit.linux.machine import runqueue_wait_ns
+from labkit.linux.pktgen import THREAD
+from labkit.linux.processes import named
 from labkit.records import Frames
 
 ENDINGS: tuple[EndedBy, ...] = ("error", "stop", "duration", "count")
@@ -52,6 +56,16 @@ def shares(request: Run, ifindex: int, allowed: set[int]) -> list[EngineConfig]:
         )
         for worker in range(workers)
     ]
+
+
+def sending_pids(engine: str, cpus: Iterable[int]) -> set[int]:
+    """Who works for the packets: this process, or the kernel's own threads on these CPUs.
+
+    Beside pktgen's threads this process only looks on.
+    """
+    if engine != PktgenEngine.name:
+        return {os.getpid()}
+    return {pid for cpu in cpus for pid in named(f"{THREAD}{cpu}")}
 
 
 class Senders:

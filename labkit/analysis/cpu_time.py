@@ -76,7 +76,7 @@ def cpu_profile(
         why_not=why_not,
         slowed_by=_slowed_by(trial, plain),
         notes=(BY_TIMER,) if seen.event == TIMER else (),
-        invalid=profile_validity((cost.name for cost in functions), xmit_mode),
+        invalid=profile_validity(_met(seen.stacks), xmit_mode),
         groups=_costs(seen.stacks, total, sum_ns, lambda stack: (_group(stack), _group(stack))),
         functions=functions,
     )
@@ -85,8 +85,10 @@ def cpu_profile(
 def profile_validity(functions: Iterable[str], xmit_mode: str | None) -> str | None:
     """Why a run of pktgen did not do what its `xmit_mode` says; None where nothing speaks against it.
 
-    Frames that pktgen injects must come to ip_rcv; in kernel 4.1 those of a device that nobody had listened
-    on did not (A. Starovoitov, "pktgen: fix packet generation", netdev, May 2015).
+    `functions` are those that were met, at work or as callers. Frames that pktgen injects must come to
+    ip_rcv, which itself drops those for another MAC address (ip_rcv_core, net/ipv4/ip_input.c, Linux 6.1); in
+    kernel 4.1 those of a device that nobody had listened on did not come there (A. Starovoitov, "pktgen: fix
+    packet generation", netdev, May 2015).
     """
     if xmit_mode == "netif_receive" and "ip_rcv" not in functions:
         return (
@@ -146,6 +148,11 @@ def _group(stack: Stack) -> str:
 
 def _name(stack: Stack) -> str:
     return function(stack.kernel[0]) if stack.kernel else stack.user or NO_FUNCTION
+
+
+def _met(stacks: Iterable[Stack]) -> set[str]:
+    """Functions of all chains: one that only calls others is rarely met itself."""
+    return {function(symbol) for stack in stacks for symbol in stack.kernel}
 
 
 def _caller(stack: Stack) -> str:

@@ -76,14 +76,17 @@ GROUPS: Final = (
             "alloc_pages_noprof __alloc_pages_noprof __alloc_pages alloc_pages get_page_from_freelist "
             "skb_put skb_push skb_pull skb_unref should_failslab __do_kmalloc_node get_partial_node "
             "deactivate_slab allocate_slab new_slab __list_del_entry_valid_or_report "
-            "__list_add_valid_or_report put_cpu_partial"
+            "__list_add_valid_or_report put_cpu_partial __list_del_entry_valid __list_add_valid skb_clone "
+            "__skb_clone skb_trim cache_from_obj cmpxchg_double_slab setup_object free_pcp_prepare "
+            "mod_node_page_state should_fail_alloc_page"
         ),
         _words(
             "alloc_skb __alloc_skb __netdev_alloc netdev_alloc napi_alloc __napi_alloc napi_skb_cache "
             "napi_consume kmem_cache_ kmalloc __kmalloc kfree kvfree sk_skb_reason_drop skb_release_ "
             "kfree_skb __kfree_skb skb_free page_frag_ __page_frag __page_pool page_pool_ ___slab __slab "
             "memcg_ __memcg mod_objcg obj_cgroup skb_page_frag free_to_partial free_from_ ___cache_free "
-            "frag_page free_frozen alloc_frozen __alloc_frozen alloc_from_pcs __pcs_"
+            "frag_page free_frozen alloc_frozen __alloc_frozen alloc_from_pcs __pcs_ __kmem_cache_ "
+            "free_unref_page_"
         ),
     ),
     KernelGroup(
@@ -97,7 +100,8 @@ GROUPS: Final = (
         ),
         _words(
             "_copy_from_ _copy_to_ __copy_ copy_user_ copy_from_ copy_to_ rep_movs rep_stos copy_page "
-            "csum_partial __arch_copy_ __pi_mem skb_copy_ raw_copy_ zerocopy_ iov_iter_get_pages"
+            "memset_ memcpy_ csum_partial __arch_copy_ __pi_mem skb_copy_ raw_copy_ zerocopy_ "
+            "iov_iter_get_pages"
         ),
     ),
     KernelGroup(
@@ -107,7 +111,8 @@ GROUPS: Final = (
             "netif_skb_features passthru_features_check netdev_core_pick_tx netdev_pick_tx dev_direct_xmit "
             "__netif_schedule netif_schedule_queue skb_network_protocol skb_mac_gso_segment "
             "__skb_gso_segment skb_segment skb_csum_hwoffload_help sk_validate_xmit_skb net_tx_action "
-            "dql_completed skb_tx_error harmonize_features"
+            "dql_completed skb_tx_error harmonize_features xfrm_dev_backlog "
+            "__fq_codel_dequeue"
         ),
         _words(
             "__dev_queue_xmit __dev_direct_xmit validate_xmit_ qdisc_ __qdisc_ pfifo_ bfifo_ fq_ tbf_ mq_ "
@@ -124,7 +129,7 @@ GROUPS: Final = (
             "r8169_ dummy_ nsim_ swiotlb_ dma_ iommu_ iowrite ioread"
         ),
     ),
-    KernelGroup("pktgen", _words("fill_packet mod_cur_headers"), _words("pktgen_")),
+    KernelGroup("pktgen", _words("fill_packet mod_cur_headers kthread_should_stop"), _words("pktgen_")),
     KernelGroup(
         "GRO",
         _words("dev_gro_receive skb_gro_receive skb_gro_checksum"),
@@ -141,7 +146,7 @@ GROUPS: Final = (
             "enqueue_to_backlog get_rps_cpu deliver_skb deliver_ptype_list_skb __skb_vlan_untag "
             "skb_vlan_untag is_skb_forwardable skb_scrub_packet run_ksoftirqd raise_softirq "
             "__raise_softirq_irqoff raise_softirq_irqoff irq_exit_rcu "
-            "skb_defer_rx_timestamp sk_filter_trim_cap"
+            "skb_defer_rx_timestamp sk_filter_trim_cap net_rps_action_and_irq_enable"
         ),
         _words(
             "netif_rx __netif_rx __netif_receive_skb netif_receive_skb ____dev_forward_skb __dev_forward_skb "
@@ -150,7 +155,8 @@ GROUPS: Final = (
     ),
     KernelGroup(
         "IP and above",
-        _words("nf_hook_slow icmp_send arp_rcv"),
+        # a route is looked up for a user (make_kuid), and counted (percpu_counter_add_batch of dst_alloc)
+        _words("nf_hook_slow icmp_send arp_rcv make_kuid map_id_range_down percpu_counter_add_batch"),
         _words(
             "ip_ ip6_ ipv4_ ipv6_ udp_ udp4_ udp6_ udpv6_ __udp tcp_ __tcp inet_ __inet fib_ fib6_ icmp_ "
             "icmpv6_ nf_ nft_ ipt_ neigh_ __neigh raw_local_ rt_ dst_"
@@ -165,7 +171,10 @@ GROUPS: Final = (
     ),
     KernelGroup(
         "locks and RCU",
-        _words("__rcu_read_lock __rcu_read_unlock __refcount_warn refcount_warn_saturate"),
+        _words(
+            "__rcu_read_lock __rcu_read_unlock __refcount_warn refcount_warn_saturate call_rcu "
+            "do_nocb_deferred_wakeup"
+        ),
         _words(
             "_raw_spin_ __raw_spin_ _raw_read_ _raw_write_ queued_spin_ native_queued_spin_ queued_read_ "
             "queued_write_ mutex_ __mutex_ rcu_ __rcu_ rwsem_ down_ up_ __lock_ lock_ local_lock preempt_ "

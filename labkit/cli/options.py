@@ -103,6 +103,8 @@ rig_parameters: Callable[[Command], Command] = together(
         help="nic: the second interface, where frames arrive; NAMESPACE/IFNAME in one of `ip netns`.",
     ),
     click.option("--i-know", metavar="NAME", help="nic: its name again, though something depends on it."),
+    click.option("--guest-cpus", type=int, help="vm: CPUs of the guest.  [default: 1]"),
+    click.option("--kvm", is_flag=True, default=None, help="vm: the host's CPU, where that comes up."),
     click.option("--fault", "faults", multiple=True, metavar="NAME=VALUE", help="sim: see lk.Faults."),
     click.option(
         "--hypothesis",
@@ -119,7 +121,7 @@ rig_parameters: Callable[[Command], Command] = together(
 TRAFFIC = ("frame_bytes", "flows", "imix", "pktgen_header")
 RIG_PARAMETERS = (
     *("mtu", "qdisc", "qdisc_limit", "qdisc_rate_bps", "peer", "peer_carrier"),
-    *("port", "i_know", "state"),
+    *("port", "i_know", "state", "guest_cpus", "kvm"),
 )
 SENDING = (
     *("batch", "rate_pps", "qdisc_bypass", "cpu", "sink"),

@@ -10,7 +10,7 @@ from typing import Final
 from labkit._native import Progress, StopFlag
 from labkit.engines.base import EngineConfig, EngineReport, check
 from labkit.engines.pktgen_asked import NETIF_RECEIVE, START_XMIT, commands_of, settings_of
-from labkit.engines.pktgen_flow import differences, flow_commands, header_changes, is_mix
+from labkit.engines.pktgen_flow import differences, flow_commands, header_changes, is_mix, least_bytes
 from labkit.engines.pktgen_run import OURS, Course, Device, Ended, devices_on
 from labkit.engines.pktgen_told import DeviceTold, PktgenTold
 from labkit.errors import LabError, WorkloadError
@@ -189,7 +189,7 @@ class _Run:
             name=self._device.name,
             cpu=self._device.cpu,
             accepted=[*self._accepted, *self._changed_at_start(ended), *self._other_rate(ended)],
-            size_bytes=result.size_bytes,
+            size_bytes=self._size_bytes(ended),
             pps=result.pps,
             idle_ns=result.idle_us * NS_PER_US,
             errors=result.errors,
@@ -204,10 +204,14 @@ class _Run:
             for name in OF_THE_START
             if ended.text.params.get(name, last[name].value) != str(int(last[name].value))
         ]
-        asked_bytes, size_bytes = self._frames.longest_bytes, ended.result.size_bytes
-        if self._one_size() and ended.result.packets and size_bytes != asked_bytes:
-            found.append((f"frame_bytes {asked_bytes}", str(size_bytes)))
+        asked_bytes = self._frames.longest_bytes
+        if self._one_size() and self._size_bytes(ended) > asked_bytes:
+            found.append((f"frame_bytes {asked_bytes}", str(self._size_bytes(ended))))
         return found
+
+    def _size_bytes(self, ended: Ended) -> int:
+        """Length of the last frame: the result has the one that was asked, which headers may exceed."""
+        return max(ended.result.size_bytes, least_bytes(self._commands))
 
     def _one_size(self) -> bool:
         asked = {asked.command.name for asked in self._commands}

@@ -8,16 +8,11 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from labkit.errors import WorkloadError
-from labkit.linux.pktgen_commands import MOST_IMIX_SIZES, Asked, ask
+from labkit.linux.pktgen_commands import MOST_IMIX_SIZES, NO_VLAN, Asked, ask
 from labkit.records import Frames
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 IPV4, IPV6, VLAN, QINQ = 0x0800, 0x86DD, 0x8100, 0x88A8
 UDP: Final = 17
@@ -25,7 +20,7 @@ ETHERNET_BYTES, TAG_BYTES, UDP_BYTES = 14, 4, 8
 IP_BYTES: Final = {IPV4: 20, IPV6: 40}
 HEADER_BYTES: Final = 16
 """struct pktgen_hdr, for which each frame has room at the start of its payload."""
-MAGIC: Final = 0xBE9BE955
+MAGIC: Final = bytes.fromhex("be9be955")
 HOPS: Final = 32
 """Time to live, or hop limit, of all its frames."""
 NO_NUMBER: Final = -1
@@ -57,11 +52,11 @@ def differences(frames: Frames) -> list[str]:
     if fields.tags and fields.one("outer tag", fields.words(12)) == QINQ:
         found.append("the outer tag has type 0x8100 instead of 0x88a8")
     hops = fields.octets(fields.ip + (8 if fields.kind == IPV4 else 7))
-    if not bool((hops == HOPS).all()):
+    if hops.count(HOPS) != len(hops):
         found.append(f"{'TTL' if fields.kind == IPV4 else 'hop limit'} is {HOPS}")
     if fields.kind == IPV4:
         found.append("IP ids count from 0")
-    if not bool((fields.words(fields.udp + 6) == 0).all()):
+    if any(fields.words(fields.udp + 6)):
         found.append("there is no UDP checksum; give pktgen='flag UDPCSUM' for one")
     if is_mix(frames):
         found.append("lengths are drawn at random by their shares, in steps of a hundredth")
@@ -72,12 +67,8 @@ class _Fields:
     """Fields of all frames at once, by their place in a frame."""
 
     def __init__(self, frames: Frames) -> None:
-        import numpy as np
-
-        self.frames = frames
-        self._block = np.frombuffer(frames.block, np.uint8)
-        self._starts = np.frombuffer(frames.offsets, np.uint64).astype(np.int64)
-        self._lengths = np.frombuffer(frames.lengths, np.uint32).astype(np.int64)
+        # one after the other, without numpy: the agent, which asks this too, has none
+        self._frames = [frames.frame(each) for each in range(len(frames))]
         self.tags = self._tags()
         self.ip = ETHERNET_BYTES + TAG_BYTES * self.tags
         self.kind = self._kind()
@@ -85,37 +76,31 @@ class _Fields:
         self._check_udp()
         self._check_payload()
 
-    def octets(self, at: int) -> Numbers:
-        """Byte `at` of each frame; `NO_NUMBER` behind a frame's end."""
-        import numpy as np
+    def octets(self, at: int) -> list[int]:
+        """Byte `at` of each frame; `NO_NUMBER` where it is too short."""
+        return self.numbers(at, 1)
 
-        inside = self._lengths > at
-        found: Numbers = np.where(inside, self._block[np.where(inside, self._starts + at, 0)], NO_NUMBER)
-        return found.astype(np.int64)
+    def numbers(self, at: int, length: int) -> list[int]:
+        """Big-endian number of `length` bytes of each frame; `NO_NUMBER` where it is too short."""
+        parts = [frame[at : at + length] for frame in self._frames]
+        return [int.from_bytes(part, "big") if len(part) == length else NO_NUMBER for part in parts]
 
-    def numbers(self, at: int, length: int) -> Numbers:
-        """Big-endian number of up to 7 bytes."""
-        found = self.octets(at)
-        for more in range(1, length):
-            found = (found << 8) | self.octets(at + more)
-        return found
-
-    def words(self, at: int) -> Numbers:
+    def words(self, at: int) -> list[int]:
         """Number of two bytes."""
         return self.numbers(at, 2)
 
-    def one(self, what: str, values: Numbers) -> int:
+    def one(self, what: str, values: list[int]) -> int:
         """The value that all frames have."""
-        if not bool((values == values[0]).all()):
+        if values.count(values[0]) != len(values):
             raise WorkloadError(
                 f"pktgen: {what} varies over the flow's frames, and pktgen cannot: it varies UDP ports, IPv4 "
                 "addresses and MAC addresses; take another engine, or one flow a value"
             )
-        return int(values[0])
+        return values[0]
 
     def bytes_of_first(self, at: int, length: int) -> bytes:
         """Bytes of the first frame."""
-        return self.frames.frame(0)[at : at + length]
+        return self._frames[0][at : at + length]
 
     def _tags(self) -> int:
         outer = self.one("the frame's type", self.words(12))
@@ -142,8 +127,8 @@ class _Fields:
                 f"pktgen: IP protocol {protocol} with a first byte {first:#04x}: it sends plain UDP, without "
                 "IP options or extension headers; take engine 'sendmmsg'"
             )
-        fragment = self.words(at + 6) & 0x3FFF if self.kind == IPV4 else self.numbers(at + 1, 3) & 0xFFFFF
-        if bool(fragment.any()):
+        place, length, bits = (6, 2, 0x3FFF) if self.kind == IPV4 else (1, 3, 0xFFFFF)
+        if any(number & bits for number in self.numbers(at + place, length)):
             what = "fragments" if self.kind == IPV4 else "flow label"
             raise WorkloadError(f"pktgen: it sends no {what}; take engine 'sendmmsg'")
 
@@ -151,14 +136,15 @@ class _Fields:
         """Only zeros, or pktgen's header and zeros."""
         start = self.udp + UDP_BYTES
         shortest = start + HEADER_BYTES
-        if int(self._lengths.min()) < shortest:
+        least = min(map(len, self._frames))
+        if least < shortest:
             raise WorkloadError(
-                f"pktgen: frames of {int(self._lengths.min())} bytes: it puts {HEADER_BYTES} bytes of its "
+                f"pktgen: frames of {least} bytes: it puts {HEADER_BYTES} bytes of its "
                 f"own into each payload, so that these are {shortest} bytes at least; give more frame_bytes"
             )
-        own = self.numbers(start, 4) == MAGIC
-        for row, has_header in enumerate(own.tolist()):
-            if self.frames.frame(row)[shortest if has_header else start :].strip(b"\0"):
+        for frame in self._frames:
+            own = frame[start : start + len(MAGIC)] == MAGIC
+            if frame[shortest if own else start :].strip(b"\0"):
                 raise WorkloadError(
                     "pktgen: the flow's payload holds bytes of meaning, and pktgen's is its own header and "
                     "zeros; leave the payload out, or take engine 'sendmmsg'"
@@ -205,7 +191,7 @@ def _tags(fields: _Fields) -> list[Asked]:
 def _ip(fields: _Fields) -> list[Asked]:
     at = fields.ip
     if fields.kind == IPV6:
-        traffic_class = fields.one("the traffic class", fields.words(at) >> 4 & 0xFF)
+        traffic_class = fields.one("the traffic class", fields.words(at)) >> 4 & 0xFF
         found = [ask("traffic_class", f"{traffic_class:02x}")] if traffic_class else []
         for name, place in (("src6", at + 8), ("dst6", at + 24)):
             for part in range(0, 16, 4):
@@ -236,12 +222,11 @@ def _ports(fields: _Fields) -> list[Asked]:
     return found
 
 
-def _run(what: str, values: Numbers) -> tuple[int, int]:
+def _run(what: str, values: list[int]) -> tuple[int, int]:
     """First number and how many follow each other, over and over; one that all frames have is one."""
-    import numpy as np
-
-    first, several = int(values[0]), int(values.max()) - int(values[0]) + 1
-    if several > len(values) or bool((values != first + np.arange(len(values)) % several).any()):
+    first = values[0]
+    several = max(values) - first + 1
+    if any(number != first + each % several for each, number in enumerate(values)):
         raise WorkloadError(
             f"pktgen: {what} varies otherwise than by consecutive numbers from its first on: use "
             "lk.count(first, how_many), or let pktgen draw them: pktgen='flag UDPSRC_RND'"
@@ -255,3 +240,22 @@ def header_changes(commands: list[Asked]) -> bool:
     ranges = ("udp_src", "udp_dst", "src", "dst")
     varied = any(asked.get(f"{name}_min") != asked.get(f"{name}_max") for name in ranges)
     return varied or any(name.endswith("_mac_count") for name in asked)
+
+
+def least_bytes(commands: list[Asked]) -> int:
+    """Length of the shortest frame that a device sends after `commands`, whatever length it is told.
+
+    Its own result says the length that it was told. Labels and tags exclude each other, the later ones win.
+    """
+    vlan = svlan = False
+    labels, ip = 0, IP_BYTES[IPV4]
+    for name, value in ((asked.command.name, asked.value) for asked in commands):
+        if name in ("vlan_id", "svlan_id"):
+            tagged = int(value) < NO_VLAN and (vlan or name == "vlan_id")
+            svlan = tagged and (svlan or name == "svlan_id")
+            vlan, labels = tagged, 0 if tagged and name == "vlan_id" else labels
+        elif name == "mpls":
+            vlan, svlan, labels = False, False, len(value.split(","))
+        elif name in ("src6", "dst6"):
+            ip = IP_BYTES[IPV6]
+    return ETHERNET_BYTES + TAG_BYTES * (vlan + svlan + labels) + ip + UDP_BYTES + HEADER_BYTES

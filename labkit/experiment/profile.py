@@ -60,8 +60,8 @@ def profile(
         if check:
             rig.check(workload)
         if warmup_s:
-            rig.run_sampled(workload, duration_s=warmup_s, check=False)
-        plain = rig.run(workload, duration_s=min(duration_s, PLAIN_S), check=False)
+            rig.run_sampled(workload, duration_s=warmup_s, count=count, check=False)
+        plain = rig.run(workload, duration_s=min(duration_s, PLAIN_S), count=count, check=False)
         trial, seen = undisturbed(
             lambda: rig.run_sampled(
                 workload, duration_s=duration_s, count=count, on_sample=on_sample, check=False

@@ -23,7 +23,6 @@ PACKAGES: Final = {QEMU: "qemu-system-x86", BUSYBOX: "busybox-static", ZSTD: "zs
 ALWAYS: Final = (QEMU, BUSYBOX)
 NICS: Final = {
     "e1000e": "e1000e",
-    "e1000": "e1000",
     "igb": "igb",
     "virtio_net": "virtio-net-pci",
     "vmxnet3": "vmxnet3",

@@ -15,6 +15,7 @@ from pyroute2.netlink.rtnl import tcmsg
 
 from labkit.errors import CapabilityMissingError, LabError, SettingRefusedError
 from labkit.linux.netlink_refusals import Refusal, error_of
+from labkit.linux.tbf import TBF_BURST_BYTES, tbf_burst_bytes
 from labkit.units import ETHERNET_HEADER_BYTES
 
 QDISC_KINDS = ("noqueue", "pfifo", "bfifo", "tbf")
@@ -225,19 +226,6 @@ PROMISCUOUS = 0x100
 """IFF_PROMISC, <linux/if.h>"""
 ROOT_PARENT = 0xFFFF_FFFF
 _VETH_QUEUE = re.compile(r"rx_queue_\d+_(?P<counter>.+)")
-TBF_BURST_BYTES = 1600
-
-
-def tbf_burst_bytes(bytes_per_s: int) -> int:
-    """A burst that still holds `TBF_BURST_BYTES` once it has become whole microseconds at that rate.
-
-    Pyroute2 tells the kernel a time and cuts it off (calc_xmittime): at 1 Gbit/s 1600 bytes would become
-    1500, and tbf drops every frame that is longer than its burst (net/sched/sch_tbf.c, tbf_enqueue).
-    """
-    if bytes_per_s <= 0:
-        return TBF_BURST_BYTES
-    whole_us = -(-TBF_BURST_BYTES * 1_000_000 // bytes_per_s)
-    return max(TBF_BURST_BYTES, whole_us * bytes_per_s // 1_000_000 + 1)
 
 
 def driver_statistics(name: str) -> list[tuple[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,8 @@ from labkit.errors import CapabilityMissingError
 PARANOID, POINTERS = "kernel/perf_event_paranoid", "kernel/kptr_restrict"
 EVERY_UID: Final = 2**32 - 1
 """How many user ids the initial user namespace maps (user_namespaces(7))."""
+FIRST_SYMBOLS: Final = 1000
+"""So many are looked at for one whose address is told."""
 WITHOUT: Final = "or run labkit as root, outside of a container"
 
 
@@ -39,19 +42,11 @@ class PerfLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 def perf_limits(proc: Path = Path("/proc")) -> PerfLimits:
     """What holds for this process."""
-    with contextlib.suppress(OSError), (proc / "kallsyms").open() as kallsyms:
-        first = kallsyms.readline()
-        return PerfLimits(
-            paranoid=_number(proc / "sys" / PARANOID),
-            pointers=_number(proc / "sys" / POINTERS),
-            user_namespace=_in_user_namespace(proc),
-            symbols=bool(int(first.split()[0], 16)) if first.strip() else False,
-        )
     return PerfLimits(
         paranoid=_number(proc / "sys" / PARANOID),
         pointers=_number(proc / "sys" / POINTERS),
         user_namespace=_in_user_namespace(proc),
-        symbols=False,
+        symbols=_sees_symbols(proc),
     )
 
 
@@ -99,6 +94,13 @@ def _where(limits: PerfLimits) -> str:
 
 def _told(number: int | None) -> str:
     return "unknown" if number is None else str(number)
+
+
+def _sees_symbols(proc: Path) -> bool:
+    """Whether an address is told: up to kernel 6.14 those of CPUs' own variables come first, from 0 on."""
+    with contextlib.suppress(OSError), (proc / "kallsyms").open() as kallsyms:
+        return any(int(line.split()[0], 16) for line in itertools.islice(kallsyms, FIRST_SYMBOLS))
+    return False
 
 
 def _number(path: Path) -> int | None:

@@ -35,7 +35,7 @@ class RunResult(msgspec.Struct, frozen=True):
     packets : int
         Frames that were taken.
     size_bytes : int
-        Length of the last frame, without FCS.
+        Length that the last frame was meant to have, without FCS.
     frags : int
         Its fragments; -1 where no buffer was left to look at.
     pps, mbit_per_s, bits_per_s : int

@@ -12,7 +12,6 @@ import msgspec
 
 from labkit.agent.client import AgentClient
 from labkit.agent.protocol import Measured, Opened
-from labkit.agent.sampling import PROFILING_S
 from labkit.audit.run import audit_summary
 from labkit.engines.choose import choose
 from labkit.errors import LabError, LabWarning
@@ -241,7 +240,7 @@ class AgentRig(OpenRig):
         rule = RULE if engine.name in STREAM_NAMES else self._peer_rule(frames, sink)
         measured, samples = self._client.run(
             run_request(workload, config, sink, rule, profile=profile, sample_every_ns=sample_every_ns),
-            longest_s=duration_s + (PROFILING_S if profile else 0.0),
+            longest_s=duration_s,
             on_sample=on_sample,
         )
         observed = self._observed(measured, sink)

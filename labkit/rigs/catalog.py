@@ -69,7 +69,6 @@ VM_TITLES: Final = {
     "vmxnet3": "vmxnet3",
     "igb": "Intel 82576 (QEMU 8 or later)",
 }
-STREAM_ENGINES: Final = ("tcp", "iperf3_tcp")
 PRIVATE: Final = "Nothing of this outlives the rig."
 SIM_SINK: Final = "wire"
 
@@ -99,7 +98,7 @@ def virtual_machine(driver: str) -> RigInfo:
     return RigInfo(
         name=f"{VM_PREFIX}{driver}",
         title=f"{VM_TITLES[driver]} in an emulated machine: real driver, the kernel's pktgen, no root",
-        engines=("pktgen", *(each for each in REAL_ENGINES if each != "xdp_live"), *STREAM_ENGINES),
+        engines=("pktgen", *(each for each in REAL_ENGINES if each != "xdp_live"), *STREAM_NAMES),
         sinks=("port", STACK, *RECEIVING_SINKS),
         factors=VM_SETTINGS,
     )

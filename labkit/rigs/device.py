@@ -71,7 +71,7 @@ class DeviceRig(HeldDeviceRig):
             name=f"{catalog.DEVICE_PREFIX}{name}",
             title=f"interface {name}, driver {opened.driver or 'unknown'}",
             engines=catalog.DEVICE.engines,
-            sinks=(WIRE, PORT, STACK, *RECEIVING_SINKS) if port else (WIRE, STACK),
+            sinks=(WIRE, PORT, *RECEIVING_SINKS, STACK) if port else (WIRE, STACK),
             factors=(),
         )
         self._look_only = look_only

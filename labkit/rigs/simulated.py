@@ -24,7 +24,7 @@ from labkit.rigs.simulated_device import DEVICE, SimulatedDevice
 from labkit.rigs.simulated_faults import Faults, check_faults, faults_of
 from labkit.rigs.simulated_run import answer_of, ended_by, samples_of
 from labkit.rigs.simulated_sender import sender_of
-from labkit.rigs.simulated_view import view_of
+from labkit.rigs.simulated_view import stream_figures, view_of
 from labkit.simnic import run as loop
 from labkit.simnic.profile import Profile
 from labkit.simnic.run import Simulated
@@ -168,6 +168,7 @@ class SimulatedRig(OpenRig):
             byte_limits=simulated_limits(answer, sender, self.profile, settings),
         )
         observed = driver_view(measured, self.driver)
+        seen = view_of(answer, sender, self.profile, settings)
         in_force = self._in_force()
         asked = Asked(
             rig=self.info.name,
@@ -185,7 +186,8 @@ class SimulatedRig(OpenRig):
             environment={
                 **self._environment(workload, sender),
                 **observed,
-                "simulated": view_of(answer, sender, self.profile, settings),
+                "simulated": seen,
+                **stream_figures(seen),
             },
             push_back=observed["push_back"],
             device_resets=observed["device_resets"],

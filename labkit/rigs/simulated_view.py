@@ -113,6 +113,25 @@ def view_of(
     return built
 
 
+def stream_figures(view: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands under ``environment["tcp"]``, as on real rigs; no other end reads a byte."""
+    stream = view["tcp"]
+    if stream is None:
+        return {}
+    figures = {
+        "throughput_mbit": stream["throughput_bits_per_s"] / 1e6,
+        "cpu_local_pct": stream["cpu_percent"],
+        "cpu_remote_pct": None,
+        "sdem_local_us_per_kb": stream["service_demand_us_per_kb"],
+        "sdem_remote_us_per_kb": None,
+        "bytes_sent": None,
+        "bytes_received": None,
+        "retransmits": None,
+        "intervals": [],
+    }
+    return {"tcp": figures}
+
+
 def law_of(profile: Profile, settings: Mapping[str, Scalar], sender: Sender) -> Outcome | None:
     """What the closed law says at full speed; it covers pktgen on one CPU, a frame a doorbell, moderated."""
     plain = Sender(engine="pktgen", frame_bytes=sender.frame_bytes, clone_skb=sender.clone_skb)

@@ -9,12 +9,13 @@ from labkit.counters.streams import cpu_percent, service_demand_us_per_kb, throu
 from labkit.engines.base import EngineReport
 from labkit.engines.stream_records import StreamReport
 from labkit.errors import CapabilityMissingError, WorkloadError
-from labkit.factors import STREAM_NAMES, Scalar
+from labkit.factors import RECEIVING_SINKS, STREAM_NAMES, Scalar
 from labkit.records import Frames, RigInfo, Workload
 from labkit.rigs.peer_counter import PeerRule
 from labkit.units import ETHERNET_HEADER_BYTES
 
-STACK: Final = "stack"
+NO_SOCKET: Final = ("ifb", *RECEIVING_SINKS)
+"""Sinks that take frames before a socket could, or have no receiving end."""
 RULE: Final = PeerRule(
     counters=(), note="segments end in a socket, which no counter of the receiving device tells apart"
 )
@@ -46,10 +47,10 @@ def check_stream(info: RigInfo, workload: Workload, *, simulated: bool) -> None:
             f"{engine} is one stream with a writer and a reader on a CPU each, not {workload.cpus} of them; "
             "leave cpus out"
         )
-    if STACK in info.sinks and workload.sink not in (None, STACK):
+    if workload.sink in NO_SOCKET:
         raise CapabilityMissingError(
             f"{engine} writes to a socket of the receiving end's stack, and sink '{workload.sink}' has none; "
-            f"take sink '{STACK}'"
+            f"take sink '{info.sinks[0]}'"
         )
 
 

@@ -32,7 +32,7 @@ class VmRig(HeldDeviceRig):
     ----------
     driver : str
         One of ``e1000e``, ``virtio_net``, ``vmxnet3`` and, where QEMU has it, ``igb``.
-    cpus : int
+    guest_cpus : int
         CPUs of the guest. One has a clock of its own, which makes its times the same at each boot; several
         have the host's.
     kvm : bool
@@ -61,14 +61,14 @@ class VmRig(HeldDeviceRig):
         self,
         driver: str,
         *,
-        cpus: int = 1,
+        guest_cpus: int = 1,
         kvm: bool = False,
         tell: Callable[[str], None] | None = None,
         cache: Path | None = None,
     ) -> None:
         info = catalog.virtual_machine(driver)
         place = {"cache": cache_dir() / "guest" if cache is None else cache, "tell": tell or _tell}
-        asked = Machine(nic=driver, cpus=cpus, kvm=kvm)
+        asked = Machine(nic=driver, cpus=guest_cpus, kvm=kvm)
         client, machine, notes = _connected(asked, place)
         try:
             opened = client.open_guest()
@@ -81,7 +81,7 @@ class VmRig(HeldDeviceRig):
             client,
             opened,
             sink=PORT,
-            made_with={"cpus": cpus, "kvm": machine.kvm},
+            made_with={"guest_cpus": guest_cpus, "kvm": machine.kvm},
         )
         self._machine = {**(opened.machine or {}), "clock": COUNTED if machine.counted else HOSTS}
         self._emulated = not machine.kvm

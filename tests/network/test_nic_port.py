@@ -76,7 +76,7 @@ def test_frames_are_counted_at_a_port_in_another_namespace(tmp_path: Path) -> No
     network = add_veth_into_namespace()
     assert interfaces() == ["lo", TX]
     with DeviceRig(TX, port=PORT, state=tmp_path) as rig:
-        assert rig.info.sinks == ("wire", "port", "rx_ring", "socket", "xdp_drop")
+        assert rig.info.sinks == ("wire", "port", "rx_ring", "socket", "xdp_drop", "stack")
         assert_counted_at_port(rig, PORT)
         with rig.applied({"mtu": 1400}):
             assert_counted_at_port(rig, PORT)

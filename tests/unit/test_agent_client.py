@@ -15,6 +15,7 @@ import pytest
 
 from labkit.agent import client as client_module
 from labkit.agent import line as line_module
+from labkit.agent.answers import beside_of
 from labkit.agent.channel import Channel, Closed
 from labkit.agent.client import AgentClient
 from labkit.agent.protocol import (
@@ -35,6 +36,7 @@ from labkit.agent.protocol import (
     Welcome,
 )
 from labkit.agent.readings import Reading
+from labkit.agent.sampling import PROFILING_S
 from labkit.engines.base import EngineConfig, EngineReport
 from labkit.errors import AgentLostError, LabError, RigBusyError, SettingRefusedError
 from labkit.records import Sample
@@ -208,6 +210,13 @@ def test_samples_arrive_while_the_run_lasts(start: Start) -> None:
     measured, samples = client.run(RUN, longest_s=1, on_sample=seen.append)
     assert measured.report == MEASURED.report
     assert list(samples) == seen == [SAMPLE, SAMPLE]
+
+
+@pytest.mark.parametrize(("profile", "beside_s"), [(False, 0.0), (True, PROFILING_S)])
+def test_what_perf_takes_is_time_of_who_waits_however_slow_the_agents_machine_is(
+    profile: bool, beside_s: float
+) -> None:
+    assert beside_of(msgspec.structs.replace(RUN, profile=profile)) == beside_s
 
 
 def test_death_in_a_run_is_told_at_once_with_what_was_measured(start: Start) -> None:

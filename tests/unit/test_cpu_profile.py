@@ -80,6 +80,15 @@ def test_captured_samples_are_told_by_group_and_function() -> None:
         ("ixgbe_xmit_frame_ring", "driver"),
         ("napi_gro_receive", "GRO"),
         ("napi_complete_done", "receive path and softirq"),
+        ("memset_erms", "memory copy"),
+        ("__kmem_cache_alloc_node", "skb allocation and free"),
+        ("__list_del_entry_valid", "skb allocation and free"),
+        ("cache_from_obj", "skb allocation and free"),
+        ("kthread_should_stop", "pktgen"),
+        ("make_kuid", "IP and above"),
+        ("call_rcu", "locks and RCU"),
+        ("__fq_codel_dequeue", "transmit path and qdisc"),
+        ("e1000_xmit_frame", "driver"),
         ("ip_rcv_core", "IP and above"),
         ("bpf_prog_run_generic_xdp", "XDP and BPF"),
         ("xsk_generic_xmit", "AF_XDP socket"),
@@ -199,6 +208,19 @@ def test_injected_frames_that_never_came_to_ip_make_a_run_invalid() -> None:
     found = cpu_profile(trial(device_sent=9), seen(stacks=(stack("kfree"),)), xmit_mode="netif_receive")
     assert found.invalid == told
     assert "INVALID: no ip_rcv" in found.text()
+
+
+def test_a_function_that_was_met_as_a_caller_only_was_there() -> None:
+    chain = stack("ip_rcv_core.constprop.0", "ip_rcv.isra.0", "__netif_receive_skb_one_core")
+    found = cpu_profile(trial(device_sent=9), seen(stacks=(chain,)), xmit_mode="netif_receive")
+    assert [cost.name for cost in found.functions] == ["ip_rcv_core"]
+    assert found.invalid is None
+
+
+def test_a_kernel_threads_work_is_the_packets_and_what_a_program_asks_for_beside_it_is_not() -> None:
+    sends = stack("pktgen_xmit", "pktgen_thread_worker", "kthread", "ret_from_fork", samples=3)
+    looks = stack("pktgen_if_show", "seq_read_iter", "entry_SYSCALL_64_after_hwframe", task="foreign")
+    assert groups(profile(sends, looks)) == {"pktgen": 3, "other programs": 1}
 
 
 def test_idle_time_and_other_programs_are_no_work_and_have_no_functions_in_the_figure() -> None:

@@ -43,9 +43,15 @@ def test_an_emulated_machine_counts_instructions_and_begins_at_the_same_instant(
     assert "norandmaps" in after(words, "-append")[0]
 
 
+@pytest.mark.parametrize("cpus", [1, 2])
+def test_an_emulated_cpu_does_not_clear_memory_byte_by_byte(cpus: int) -> None:
+    assert after(arguments(Machine(nic="e1000e", cpus=cpus)), "-cpu") == ["max,erms=off"]
+
+
 def test_kvm_has_the_hosts_clock() -> None:
     words = arguments(Machine(nic="e1000e", kvm=True))
     assert after(words, "-accel") == ["kvm"]
+    assert after(words, "-cpu") == ["host"]
     assert "-icount" not in words
 
 

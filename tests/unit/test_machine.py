@@ -8,8 +8,9 @@ import pytest
 
 from labkit.errors import CapabilityMissingError
 from labkit.linux.kernel_log import KernelLog
-from labkit.linux.links import switch_ipv6_off, tbf_burst_bytes
+from labkit.linux.links import switch_ipv6_off
 from labkit.linux.machine import kernel_at_least, machine_facts, runqueue_wait_ns, softnet_dropped, steal_ns
+from labkit.linux.tbf import tbf_burst_bytes
 
 
 def test_ipv6_is_off_for_links_to_come_absent_or_refused_with_advice(tmp_path: Path) -> None:

@@ -63,6 +63,28 @@ def test_machine_that_tells_nothing_is_unknown_and_shows_no_symbols(tmp_path: Pa
     assert "it is unknown" in str(no_sampling(limits, ""))
 
 
+def test_symbols_are_seen_behind_the_cpus_own_variables_whose_addresses_begin_at_0(tmp_path: Path) -> None:
+    own = "0000000000000000 A fixed_percpu_data\n"
+    assert perf_limits(tree(tmp_path, symbols=own + own + SHOWN)).symbols
+    assert not perf_limits(tree(tmp_path, symbols=own + HIDDEN)).symbols
+
+
+def test_a_clock_that_is_no_limit_waits_for_a_perf_that_takes_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("labkit.agent.sampling.STARTS_WITHIN_S", 0.01)
+    slow = f"[ $1 = record ] && echo gone >&2 && exit 1; sleep 0.05; printf '{WITHOUT_CYCLES}\\n' >&2"
+    place: dict[str, Any] = {
+        "searched": fake_perf(tmp_path / "perf", slow),
+        "limits": limits(tmp_path / "proc"),
+    }
+    with pytest.raises(LabError, match="perf stat` did not end within"):
+        Sampler([0], 1.0, **place)
+    with pytest.raises(LabError, match="did not start") as ended:
+        Sampler([0], 1.0, limited=False, **place)
+    assert "gone" in str(ended.value)
+
+
 @pytest.mark.parametrize(
     ("paranoid", "uids", "place"), [(2, OWN_MAP, "CAP_PERFMON"), (4, USER_MAP, "namespace")]
 )

@@ -11,7 +11,8 @@ from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Raw
 
 import labkit as lk
-from labkit.engines.pktgen_flow import differences, flow_commands
+from labkit.engines.pktgen_flow import differences, flow_commands, least_bytes
+from labkit.engines.pktgen_words import parse
 from labkit.errors import WorkloadError
 from labkit.records import Frames
 
@@ -137,6 +138,25 @@ def test_what_differs_from_the_flow_is_told() -> None:
 def test_frames_that_pktgen_cannot_build_are_refused_in_words(flow: Any, words: str) -> None:
     with pytest.raises(WorkloadError, match=words):
         flow_commands(flow.table())
+
+
+@pytest.mark.parametrize(
+    ("own", "least"),
+    [
+        ("", 58),
+        ("vlan_id 5", 62),
+        ("vlan_id 5; svlan_id 6", 66),
+        ("svlan_id 6", 58),
+        ("vlan_id 5; svlan_id 6; svlan_id 4096", 58),
+        ("vlan_id 5; vlan_id 4096", 58),
+        ("mpls 0001000a,0002000a", 66),
+        ("vlan_id 5; mpls 0001000a", 62),
+        ("mpls 0001000a,0002000a; vlan_id 5", 62),
+        ("dst6 fd00::1", 78),
+    ],
+)
+def test_tags_and_labels_make_the_shortest_frame_longer(own: str, least: int) -> None:
+    assert least_bytes(parse(own)) == least
 
 
 def test_more_than_twenty_lengths_are_refused() -> None:

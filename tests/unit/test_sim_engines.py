@@ -335,3 +335,14 @@ def test_factors_of_the_sender_are_swept() -> None:
         len(Plan.of({"clone_skb": [0, 100], "xmit_mode": ["start_xmit", None], "cpus": [1, 2]}).combinations)
         == 8
     )
+
+
+def test_a_simulated_stream_tells_its_figures_by_the_names_of_real_ones() -> None:
+    with simulated_rig("sim:gianfar") as simulated:
+        trial = simulated.run(Workload(lk.udp_flow(frame_bytes=1514), engine="tcp"), duration_s=0.2)
+    told, own = trial.environment["tcp"], trial.environment["simulated"]["tcp"]
+    assert told["throughput_mbit"] == pytest.approx(own["throughput_bits_per_s"] / 1e6)
+    assert told["cpu_local_pct"] == pytest.approx(100, abs=1)
+    demand = told["cpu_local_pct"] / 100 * 1e6 / (told["throughput_mbit"] * 1e6 / 8 / 1024)
+    assert told["sdem_local_us_per_kb"] == pytest.approx(demand)
+    assert told["cpu_remote_pct"] is told["sdem_remote_us_per_kb"] is told["bytes_received"] is None

@@ -287,6 +287,13 @@ def test_stream_ends_in_the_stack_alone(name: str, sink: str) -> None:
     check_workload(VETH, Workload(FLOW, name, sink="stack", message_bytes=1500))
 
 
+def test_stream_goes_to_a_port_where_a_rig_has_its_far_end_there() -> None:
+    guest = RigInfo(name="vm:x", title="", engines=("tcp",), sinks=("port", "stack", "rx_ring"), factors=())
+    check_workload(guest, Workload(FLOW, "tcp", sink="port"))
+    with pytest.raises(CapabilityMissingError, match="sink 'rx_ring' has none; take sink 'port'"):
+        check_workload(guest, Workload(FLOW, "tcp", sink="rx_ring"))
+
+
 def test_several_streams_and_writes_of_nothing_are_refused() -> None:
     with pytest.raises(CapabilityMissingError, match=r"is one stream .* not 2 of them; leave cpus out"):
         check_workload(VETH, Workload(FLOW, "tcp", cpus=2))

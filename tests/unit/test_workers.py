@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from labkit.agent import workers
 from labkit.agent.protocol import Run
-from labkit.agent.workers import merged, shares
+from labkit.agent.workers import merged, sending_pids, shares
 from labkit.engines.base import EngineConfig, EngineReport
 from labkit.errors import WorkloadError
 
@@ -89,3 +92,10 @@ def test_copied_once_is_copied() -> None:
     assert together(True, True) is True
     assert together(True, False) is False
     assert together(None, None) is None
+
+
+def test_beside_pktgens_threads_this_process_only_looks_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = {"kpktgend_0": [12, 80], "kpktgend_2": [14]}
+    monkeypatch.setattr(workers, "named", lambda name: threads.get(name, []))
+    assert sending_pids("pktgen", [0, 2, 3]) == {12, 80, 14}
+    assert sending_pids("sendmmsg", [0, 2]) == {os.getpid()}

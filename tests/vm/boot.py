@@ -16,6 +16,8 @@ from labkit.guest.words import PORT, kernel_words
 
 LIMIT_S = 90
 CLOCK = "-accel tcg,thread=single -icount shift=0,sleep=off"
+MANY = "-accel tcg,thread=multi"
+"""For several CPUs: a clock of instructions goes with one thread alone, in which they take turns."""
 MACHINE = "-nodefaults -no-user-config -display none -no-reboot -M q35 -cpu max -m 1024 -serial stdio"
 
 
@@ -46,6 +48,7 @@ def boot(
     words: str | None = None,
     port: str = PORT,
     nics: Sequence[str] = ("e1000e", "e1000e"),
+    cpus: int = 1,
 ) -> Said:
     """Start a guest, run `command` in it, wait for its end; `words` instead of the kernel's usual ones."""
     places = own_places() if places is None else places
@@ -53,7 +56,7 @@ def boot(
     ours, theirs = socket.socketpair()
     with ours, theirs:
         options = [
-            *(*CLOCK.split(), *MACHINE.split()),
+            *(*(CLOCK if cpus == 1 else MANY).split(), *MACHINE.split(), "-smp", str(cpus)),
             *("-kernel", str(image.kernel), "-initrd", str(image.initramfs)),
             *("-append", f"console=ttyS0 panic=-1 quiet {words}"),
             *("-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={theirs.fileno()}"),

@@ -31,6 +31,7 @@ COMMANDS = ("count 100", "pkt_size 60", "flag UDPSRC_RND", "imix_weights 60,7 57
 
 def main(interface: str, seconds: str) -> None:
     """Race for so long, then send."""
+    bring_up(interface)
     log = KernelLog()
     log.warnings()
     cpus = sorted(int(path.name[9:]) for path in ROOT.glob("kpktgend_*"))
@@ -49,6 +50,16 @@ def main(interface: str, seconds: str) -> None:
     report = PktgenEngine().run(udp_flow().table(), config, StopFlag(), Progress())
     told = [line for line in log.warnings() or [] if "pktgen" not in line]
     sys.stdout.write(json.dumps({"met": met, "sent": report.sent, "kernel_log": told}))
+
+
+def bring_up(interface: str) -> None:
+    """Give it a link; the other card has to have one as well, or the hub keeps every frame."""
+    folder = Path("/sys/class/net")
+    for name in ("eth0", "eth1"):
+        subprocess.run(["ip", "link", "set", name, "up"], check=True)
+    deadline = time.monotonic() + 30
+    while (folder / interface / "carrier").read_text().strip() != "1" and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def race(interface: str, seconds: str, cpu: str, kind: str) -> None:

@@ -92,7 +92,7 @@ def test_stop_ends_a_run_and_the_rig_works_on(e1000e: VmRig) -> None:
 
 
 def test_several_cpus_have_the_hosts_clock(guest_image: GuestImage, guest_cache: Path) -> None:
-    with VmRig("e1000e", cpus=2, cache=guest_cache) as rig:
+    with VmRig("e1000e", guest_cpus=2, cache=guest_cache) as rig:
         asked = lk.Workload(lk.udp_flow(), engine="sendmmsg", cpus=2)
         trial = rig.run(asked, count=FRAMES, duration_s=30)
     assert trial.environment["clock"] == vm.HOSTS
@@ -196,7 +196,7 @@ def test_what_it_lacks_is_named_with_a_rig_that_has_it(e1000e: VmRig) -> None:
 @pytest.mark.parametrize(
     ("driver", "given", "words"),
     [
-        ("e1000e", {"cpus": 0}, "give 1 to 16"),
+        ("e1000e", {"guest_cpus": 0}, "give 1 to 16"),
         ("ixgbe", {}, "known: vm:e1000e, vm:virtio_net, vm:vmxnet3, vm:igb"),
     ],
 )
