@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +18,6 @@ from labkit.engines.iperf3 import FarEnd
 from labkit.errors import CapabilityMissingError, LabError
 from labkit.linux.links import LinkFacts, Links, switch_ipv6_off
 from labkit.linux.machine import machine_facts
-from labkit.linux.processes import named
 from labkit.linux.queues import PROC
 from labkit.nic.ethtool_knobs import KnobOfEnds
 from labkit.nic.knob import Knob
@@ -54,7 +53,6 @@ class GuestHost(DeviceHost):
         switch_ipv6_off()
         links = Links()
         _check_cards(links)
-        _receive_first()
         self._far = FarCard(PORT, links, NAMESPACE)
         links.set_up(SENDER, up=True)
         _await_link(lambda: links.facts(SENDER))
@@ -131,18 +129,6 @@ def _check_cards(links: Links) -> None:
             f"guest: no {' and no '.join(missing)}; a card that is alone on its hub never gets rid of a "
             "frame: give the machine two whose driver its kernel has"
         )
-
-
-def _receive_first(cpus: Sequence[int] = tuple(range(os.cpu_count() or 1))) -> None:
-    """Let what arrives be taken in before anything else is sent.
-
-    A burst of interrupts is left to ksoftirqd, and the thread of pktgen is as good: each would have half of
-    the CPU, sending costs less than receiving, and what neither the far card's ring nor QEMU's queue of 10000
-    packets holds (net/queue.c) is lost without a count.
-    """
-    for cpu in cpus:
-        for pid in named(f"ksoftirqd/{cpu}"):
-            os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(1))
 
 
 def _await_link(facts: Callable[[], LinkFacts]) -> None:

@@ -1,7 +1,8 @@
 """Agents of a real driver that are killed in the middle of a change, run by a guest's Python as root.
 
 Each child turns settings of eth0 and kills itself at one step of its journal; its parent looks at what is
-left and opens the device again. The last child is left to `labkit restore`. Prints all of it as JSON.
+left and opens the device again. The last child is left to what the agent of `labkit restore` does. Prints it
+all as JSON.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from labkit.agent.device import DeviceHost, StateFolders
+from labkit.agent.leftovers import restore_all
 from labkit.factors import Scalar
 from labkit.linux.links import Links
 from labkit.nic.journal import FileJournal
@@ -45,13 +46,10 @@ def main() -> None:
         told.append({"kill": kill, "left": left, "notes": again.recovered, "back": values()})
     killed(KILLS[-1])
     left = values()
-    command = [sys.executable, "-I", "-m", "labkit", "restore", "--state", str(STATE)]
-    restore = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=3600, check=False
-    )  # by the guest's clock, which runs ahead
-    said = {"left": left, "out": restore.stdout, "error": restore.stderr, "code": restore.returncode}
+    told_by_command = [each.text for each in restore_all(StateFolders.below(STATE))]
+    command = {"left": left, "said": told_by_command, "back": values()}
     journals = sorted(path.name for path in StateFolders.below(STATE).journal.iterdir())
-    sys.stdout.write(json.dumps({"kills": told, "command": said | {"back": values()}, "journals": journals}))
+    sys.stdout.write(json.dumps({"kills": told, "command": command, "journals": journals}))
 
 
 def opened(*, look_only: bool = False) -> DeviceHost:
