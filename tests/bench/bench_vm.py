@@ -76,8 +76,10 @@ def boots_agree(cache: Path) -> Absolute:
     spread = max(_spread([trial.pps or 0.0 for trial in level]) for level in levels)
     alike = all(len({_counts(trial) for trial in level}) == 1 for level in levels)
     counts = "; ".join(f"{ring}: {_counts(level[0])}" for ring, level in zip(RINGS, levels, strict=True))
-    restarts = "; ".join("/".join(str(trial.environment["push_back"]) for trial in level) for level in levels)
-    value = f"counts {'identical' if alike else 'DIFFER'} ({counts}), pps within {spread:.2%}, restarts {restarts}"
+    moved = [[str(trial.environment["push_back"]) for trial in level] for level in levels]
+    restarts = "; ".join(map("/".join, moved))
+    said = "identical" if alike else "DIFFER"
+    value = f"counts {said} ({counts}), pps within {spread:.2%}, restarts {restarts}"
     met = alike and spread <= PPS_WITHIN
     return Absolute("two boots", value, "identical counts, pps within 2 %", "met" if met else "missed")
 
