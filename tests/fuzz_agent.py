@@ -90,6 +90,7 @@ class FakeHost:
 
     private = True
     settles_within_ns = 100_000_000
+    keeps_time = True
 
     def __init__(self) -> None:
         knobs = {"mtu": MtuKnob()}

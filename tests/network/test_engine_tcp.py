@@ -104,7 +104,8 @@ def test_stream_lasts_as_long_as_asked_and_tells_what_it_cost(rig: VethRig) -> N
         assert 0 < seen["cpu_remote_pct"] <= 100
     assert (trial.frame_bytes, seen["mss_bytes"]) == (1514, 1448)
     assert (trial.engine_sent, trial.peer_received) == (None, None)
-    assert "cpu-shared" not in trial.marks
+    stolen = (trial.environment["steal_ns"] or 0) > 0.02 * (trial.elapsed_ns or 0)
+    assert "cpu-shared" not in trial.marks or stolen
     assert {sample.engine_sent for sample in trial.samples} == {None}
     times = [at_ns for at_ns, _ in seen["intervals"]]
     assert times == sorted(times)

@@ -213,7 +213,7 @@ def test_program_wants_frames_in_a_page() -> None:
 def test_port_of_a_device_has_the_same_sinks(tmp_path: Path) -> None:
     add_veth()
     with DeviceRig(TX, port=RX, state=tmp_path) as rig:
-        assert rig.info.sinks == ("wire", "port", "rx_ring", "socket", "xdp_drop")
+        assert rig.info.sinks == ("wire", "port", "rx_ring", "socket", "xdp_drop", "stack")
         for sink in ("rx_ring", "socket", "xdp_drop"):
             trial = rig.run(Workload(FLOW, "sendmmsg", sink=sink, stamp=True), count=1001)
             assert (trial.device_sent, trial.peer_received) == (1001, 1001)

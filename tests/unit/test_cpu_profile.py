@@ -205,9 +205,21 @@ def test_injected_frames_that_never_came_to_ip_make_a_run_invalid() -> None:
     assert "no ip_rcv" in str(told)
     assert profile_validity([], "start_xmit") is None
     assert profile_validity([], None) is None
-    found = cpu_profile(trial(device_sent=9), seen(stacks=(stack("kfree"),)), xmit_mode="netif_receive")
+    found = injected(samples=100)
     assert found.invalid == told
     assert "INVALID: no ip_rcv" in found.text()
+
+
+def injected(samples: int) -> CpuProfile:
+    """Of a run of netif_receive in which ip_rcv was not seen."""
+    stacks = (stack("kfree", samples=samples),)
+    return cpu_profile(trial(device_sent=9), seen(stacks=stacks), xmit_mode="netif_receive")
+
+
+def test_few_samples_do_not_tell_whether_frames_came_to_ip() -> None:
+    found = injected(samples=99)
+    assert found.invalid is None
+    assert "99 samples are too few to tell whether frames came to ip_rcv" in found.text()
 
 
 def test_an_emulated_machines_profile_says_that_its_samples_may_be_in_step() -> None:

@@ -18,8 +18,9 @@ from labkit.rigs.vm import VmRig
 
 pytestmark = pytest.mark.vm
 
-FRAMES = 50_000
+FRAMES = 200_000
 SHORT = 5_000
+TOLD = 100_000
 ANOTHERS_MAC = "02:00:00:00:00:02"
 RATE_HZ = 1999
 
@@ -115,7 +116,7 @@ def test_the_command_tells_a_profile_and_perf_leaves_no_file(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     words = ["--rig", "vm:e1000e", "--engine", "pktgen", "--xmit-mode", "netif_receive", "--profile"]
-    told = CliRunner().invoke(run_command.command, [*words, "--count", str(SHORT), "--json"])
+    told = CliRunner().invoke(run_command.command, [*words, "--count", str(TOLD), "--json"])
     assert told.exit_code == 0, told.output
     profile = json.loads(told.stdout)["profile"]
     assert profile["invalid"] is None
