@@ -107,7 +107,7 @@ endif
 	$(EVERYTHING) -m "vm and not soak" >build/guests.log 2>&1 & guests=$$!; \
 	echo "labkit: guests, whose clock counts their own instructions, are tested beside the rest"; \
 	failed=0; $(EVERYTHING) -m "not vm and not soak" || failed=$$?; \
-	wait $$guests || failed=$$?; cat build/guests.log; exit $$failed
+	wait $$guests || failed=$$?; guests=; cat build/guests.log; exit $$failed
 
 soak: setup  ## the full repeat counts of what `test` tries once
 	$(PYTEST) -m soak --timeout=3600 tests

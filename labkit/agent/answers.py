@@ -20,7 +20,7 @@ def beside_of(request: Run) -> float:
 
 
 def longest_of(request: Message) -> float:
-    """Seconds that `request` may take by itself; one that turns settings waits for drivers and links."""
+    """Seconds that who asks may wait for `request`; one that turns settings waits for drivers and links."""
     return TURNING_S if isinstance(request, Apply | Restore | RestoreAll | OpenDevice | OpenGuest) else 0.0
 
 

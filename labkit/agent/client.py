@@ -220,7 +220,7 @@ class AgentClient:
             self._level_at_agent = self.level + 1
         if not isinstance(request, protocol.Run):
             self._line.send(numbered)
-            answer = self._answer(number, longest_of(request), None)
+            answer = self._answer(number, 0.0, None, longest_of(request))
         else:
             try:
                 self._sending = True

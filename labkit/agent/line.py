@@ -34,7 +34,7 @@ class Process(Protocol):
         ...
 
     def within_s(self, longest_s: float) -> float:
-        """Longest wait for the answer to what takes `longest_s` by itself, in seconds of this machine."""
+        """Longest wait for the answer to what works for `longest_s`, in seconds of this machine."""
         ...
 
     def needed(self) -> AbstractContextManager[None]:

@@ -8,14 +8,14 @@ from typing import Any, Final
 import msgspec
 
 from labkit.analysis.kernel_groups import FOREIGN, IDLE
-from labkit.records import Trial
+from labkit.records import EMULATED, Trial
 
 TOLERANCE: Final = 0.02
 """Share by which the samples' sum may differ from the trial's time a packet."""
 BY_TIMER: Final = "sampled by timer: irq-off code misplaced"
 """The timer's interrupt waits while interrupts are off, so that the code behind gets their time."""
 IN_STEP: Final = (
-    "emulated: samples may fall into step with the packets, so that intervals are wider than told"
+    f"{EMULATED}: samples may fall into step with the packets, so that intervals are wider than told"
 )
 """Nothing disturbs that clock: where a packet's time is near a simple fraction of the distance of two
 samples, they meet few places of a packet. A function of 9 % in 2000 samples had 4 % in 400 of another run

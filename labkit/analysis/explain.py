@@ -40,8 +40,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     rig, engine : str
-        A what-if machine is called one.
-        Where it ran, and by which engine.
+        Where it ran, with what has to be known of its numbers (`labkit.records.Trial.place`), and by which
+        engine.
     frame_bytes : int
         Frame length without FCS.
     settings : dict of str to scalar
@@ -212,7 +212,7 @@ def closed(budget: tuple[Share, ...], whole_ns: float | None) -> tuple[Share, ..
 def _by_counters(trial: Trial, measured_ns: float | None) -> Explanation:
     whole = trial.ns_per_packet if measured_ns is None else measured_ns
     return Explanation(
-        rig=trial.rig,
+        rig=trial.place,
         engine=trial.engine,
         frame_bytes=trial.frame_bytes,
         settings=dict(trial.settings_accepted),
@@ -241,7 +241,7 @@ def _ring(trial: Trial, sender: Sender, ring: int, zones: Zones, link: float) ->
 
 
 def _measured_by(trial: Trial, measured_ns: float | None, cpus: int = 1) -> str:
-    told = trial.rig if measured_ns is None else "measured elsewhere"
+    told = trial.place if measured_ns is None else "measured elsewhere"
     return told if cpus == 1 else f"{told}, time of {cpus} CPUs"
 
 

@@ -109,7 +109,8 @@ def bench_text(found: Bench, goal: float | None) -> str:
     ]
     dashes = [show.DASH] * (len(head) - 3)
     rows += [[each.sink, each.engine, each.peer, *dashes] for each in found.absent]
-    return "\n".join([*show.table(head, rows), *map(_absence, found.absent)])
+    lines = [*show.table(head, rows), *map(_absence, found.absent)]
+    return "\n".join([*lines, *show.caveat_lines(found.caveat)])
 
 
 def _verdict(each: PeerRatio, goal: float) -> str:

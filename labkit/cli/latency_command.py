@@ -14,7 +14,7 @@ from labkit.cli.options import as_json as json_option
 from labkit.cli.options import sending as sending_options
 from labkit.cli.options import traffic as traffic_options
 from labkit.errors import WorkloadError
-from labkit.records import Workload
+from labkit.records import Workload, caveat_of
 from labkit.units import NS_PER_US
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def latency_text(found: LatencyAtLoad) -> str:
         rows.append([f"{point.share:g}", *rates, *(show.number(time, 1) for time in times)])
     head = ["load", "asked pps", "pps", "lost", *(f"{name} µs" for name in PERCENTILES)]
     lines = [f"{show.number(found.found_pps)} pps arrived unpaced", *show.table(head, rows)]
-    return "\n".join([*lines, *map(_doubt, (point for point in found.points if point.reason))])
+    lines += map(_doubt, (point for point in found.points if point.reason))
+    return "\n".join([*lines, *show.caveat_lines(caveat_of(found.found.environment))])
 
 
 def _doubt(point: LatencyPoint) -> str:

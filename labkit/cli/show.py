@@ -204,9 +204,12 @@ def sweep_text(results: ResultsLike) -> str:
     reasons = {(levels_text(gap.levels), gap.gap.reason): None for gap in results.gaps}
     lines += [f"gap {levels}: {reason}" for levels, reason in reasons]
     lines += _marked_text(row.trial for row in results.rows)
-    said = caveat(results)
-    lines += [CAVEATS.get(said, said)] if said else []
-    return "\n".join(lines)
+    return "\n".join([*lines, *caveat_lines(caveat(results))])
+
+
+def caveat_lines(caveat: str | None) -> list[str]:
+    """What has to be said of numbers with this caveat; nothing of those without."""
+    return [] if caveat is None else [CAVEATS.get(caveat, caveat)]
 
 
 def scaling_lines(results: ResultsLike) -> list[str]:

@@ -13,6 +13,7 @@ from labkit.cli.options import (
     capture,
     examples,
     flow_of,
+    given,
     open_rig,
     pairs,
     rig_parameters,
@@ -29,6 +30,7 @@ from labkit.records import Workload
     "sweep",
     epilog=examples(
         "labkit sweep --rig sim:ixgbe --engine pktgen --set tx_ring=64,256 --set rx_usecs=1,30",
+        "labkit sweep --rig vm:e1000e --engine pktgen --set tx_ring=64,256 --count 60000",
         "labkit sweep --rig nic:eth8 --port eth9 --engine sendmmsg --set tx_ring=256,512,1024",
     ),
 )
@@ -41,6 +43,7 @@ from labkit.records import Workload
 )
 @click.option("--repeats", type=int, default=5, show_default=True, help="Trials of each combination.")
 @click.option("--duration", "duration_s", type=float, default=1.0, show_default=True, help="Seconds a trial.")
+@click.option("--count", type=int, help="Frames a trial; whichever ends first.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the order.")
 @click.option("--gaps", is_flag=True, help="Factors that this rig never has become gaps too.")
 @click.option("--resume", is_flag=True, help="Go on with the newest unfinished sweep of this plan.")
@@ -55,6 +58,7 @@ def command(
     factors: tuple[str, ...],
     repeats: int,
     duration_s: float,
+    count: int | None,
     seed: int,
     gaps: bool,
     resume: bool,
@@ -68,7 +72,8 @@ def command(
     flow = flow_of(others)
     workload = Workload(flow=flow, engine=engine, **{name: others[name] for name in SENDING})
     with open_rig(rig_name, others) as rig:
-        planned = Sweep(rig, workload, factors=levels, repeats=repeats, duration_s=duration_s, seed=seed)
+        length = {"duration_s": duration_s, **given({"count": count})}
+        planned = Sweep(rig, workload, factors=levels, repeats=repeats, seed=seed, **length)
         for merged in planned.merged:
             click.echo(f"labkit: {merged}", err=True)
         try:

@@ -50,10 +50,11 @@ class Absent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bench(msgspec.Struct, frozen=True, kw_only=True):
-    """Every comparison that was asked for: measured, or absent with its reason."""
+    """Every comparison that was asked for: measured, or absent with its reason; and what to say of all."""
 
     ratios: tuple[PeerRatio, ...]
     absent: tuple[Absent, ...]
+    caveat: str | None = None
 
 
 def usual_engines(info: RigInfo) -> tuple[str, ...]:
@@ -125,7 +126,7 @@ def bench(
             )
         )
         told(ratios[-1])
-    return Bench(ratios=tuple(ratios), absent=tuple(absent))
+    return Bench(ratios=tuple(ratios), absent=tuple(absent), caveat=real.caveat)
 
 
 def compare(

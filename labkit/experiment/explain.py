@@ -18,7 +18,7 @@ from labkit.analysis.turns import law_pps, limit_of_answer
 from labkit.errors import WorkloadError
 from labkit.factors import Scalar, Settings
 from labkit.paths import data_dir
-from labkit.records import WHAT_IF, Trial, named
+from labkit.records import WHAT_IF, Trial, caveat_of, named
 from labkit.rigs.profiles import load_profile
 from labkit.simnic.loop import simulate
 from labkit.simnic.profile import Profile
@@ -102,11 +102,13 @@ def expect(
     where = trial.rig if trial else str(at)
     in_force = {**(trial.settings_accepted if trial else {}), **(settings or {})}
     profile = profile_of(where, folder)
+    assumed = WHAT_IF if profile and profile.what_if else None
+    caveat = caveat_of(trial.environment) if trial else assumed
     told = " ".join(f"{name}={value}" for name, value in in_force.items() if value is not None)
     return expectations.expect(
         change,
         profile=profile,
-        where=f"{named(where, WHAT_IF if profile and profile.what_if else None)} {told}".rstrip(),
+        where=f"{named(where, caveat or assumed)} {told}".rstrip(),
         settings=in_force,
         sender=_sender(sender_of(trial) if trial else Sender(engine="pktgen"), sender),
         microcosts=microcosts,

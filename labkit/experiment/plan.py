@@ -43,7 +43,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     levels: dict[str, Scalar]
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Every trial of a sweep in the order in which it runs; equal arguments give equal plans.
 
     Attributes
@@ -58,6 +58,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         Seconds each trial sends, and sends before it counts.
     points : tuple of Point
         Trials in running order.
+    count : int or None
+        Frames that each trial sends, if `duration_s` is not over before; None sends for `duration_s`.
     """
 
     factors: tuple[Factor, ...]
@@ -66,6 +68,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float
     warmup_s: float
     points: tuple[Point, ...]
+    count: int | None = None
 
     @classmethod
     def of(
@@ -76,6 +79,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         duration_s: float = 1.0,
         warmup_s: float = 0.1,
         seed: int = 0,
+        count: int | None = None,
     ) -> Plan:
         """Plan every combination of `factors`' levels `repeats` times, in randomised blocks.
 
@@ -92,6 +96,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         _require(
             _is_number(warmup_s) and warmup_s >= 0, f"warmup_s is {warmup_s!r}: give seconds, or 0 for none"
         )
+        _require(count is None or (_is_whole(count) and count >= 1), f"count is {count!r}: give 1 or more")
         checked = tuple(_factor(name, levels) for name, levels in factors.items())
         trials = math.prod(len(factor.levels) for factor in checked) * repeats
         _require(trials <= MAX_TRIALS, f"{trials} trials are over {MAX_TRIALS}: ask for fewer, in parts")
@@ -102,6 +107,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             duration_s=float(duration_s),
             warmup_s=float(warmup_s),
             points=_blocks(_combinations(checked), repeats, seed),
+            count=count,
         )
 
     def with_levels(self, levels: Mapping[str, tuple[Scalar, ...]]) -> Plan:
@@ -114,6 +120,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             duration_s=self.duration_s,
             warmup_s=self.warmup_s,
             seed=self.seed,
+            count=self.count,
         )
 
     @property
@@ -123,7 +130,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total_s(self) -> float:
-        """Seconds of sending, warm-up included; settling and repeated trials come on top."""
+        """Seconds of sending, warm-up included; with a `count` the most. Settling and repeats come on top."""
         return len(self.points) * (self.duration_s + self.warmup_s)
 
     @property
@@ -132,9 +139,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(msgspec.json.encode(self)).hexdigest()
 
     def __str__(self) -> str:
+        least = f"at least {self.total_s:g} s" if self.count is None else f"{self.count} frames each"
         head = (
             f"{len(self.points)} trials = {len(self.combinations)} points x {self.repeats} repeats, "
-            f"at least {self.total_s:g} s; order from seed {self.seed}"
+            f"{least}; order from seed {self.seed}"
         )
         return "\n".join([head, *_table(self)])
 

@@ -42,7 +42,7 @@ class Measure(Protocol):
     def __call__(
         self, rig: Rig, workload: Workload, *, settings: Settings, duration_s: float, warmup_s: float
     ) -> Trial:
-        """Apply `settings`, send, count, and put the old settings back."""
+        """Apply `settings`, send, count, and put the old settings back; given `count`, too, where planned."""
         ...
 
 
@@ -66,6 +66,8 @@ class Sweep:
         Seconds each trial sends, and sends before it counts.
     seed : int
         Seed of the order.
+    count : int or None
+        Frames that each trial sends; it ends at the first of both.
     measure : Measure or None
         How one trial is measured; None is `labkit.experiment.trial.run_trial`.
 
@@ -85,11 +87,13 @@ class Sweep:
         duration_s: float = 1.0,
         warmup_s: float = 0.1,
         seed: int = 0,
+        count: int | None = None,
         measure: Measure | None = None,
     ) -> None:
         self.rig = rig
         self.workload = workload
-        asked = Plan.of(factors, repeats=repeats, duration_s=duration_s, warmup_s=warmup_s, seed=seed)
+        length = {"duration_s": duration_s, "warmup_s": warmup_s}
+        asked = Plan.of(factors, repeats=repeats, seed=seed, count=count, **length)
         distinct = {factor.name: _distinct(rig.driver, factor) for factor in asked.factors}
         self.merged = tuple(levels for levels in distinct.values() if levels is not None and levels.merged)
         """Levels that fell together, by setting; each is one line of text."""
@@ -98,10 +102,11 @@ class Sweep:
 
     def __repr__(self) -> str:
         plan = self.plan
+        length = f"{plan.duration_s:g} s" if plan.count is None else f"{plan.count} frames"
         over = ", ".join(f"{factor.name} ({len(factor.levels)})" for factor in plan.factors)
         return (
             f"<Sweep on {self.rig.info.name} over {over}: "
-            f"{len(plan.points)} trials of {plan.duration_s:g} s, {plan.repeats} of each combination>"
+            f"{len(plan.points)} trials of {length}, {plan.repeats} of each combination>"
         )
 
     def run(
@@ -179,12 +184,14 @@ class Sweep:
 
     def _trial(self, point: Point) -> Trial:
         self._refuse_absent_factors()
+        count: dict[str, Any] = {} if self.plan.count is None else {"count": self.plan.count}
         return self._measure(
             self.rig,
             _varied(self.workload, point.levels),
             settings={name: level for name, level in point.levels.items() if name in SETTING_NAMES},
             duration_s=self.plan.duration_s,
             warmup_s=self.plan.warmup_s,
+            **count,
         )
 
     def _refuse_absent_factors(self) -> None:

@@ -32,7 +32,10 @@ def building(cache: Path, tell: Callable[[str], None], wait_s: float = WAIT_S) -
         _take(descriptor, cache, tell, wait_s)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-        yield
+        try:
+            yield
+        finally:
+            os.ftruncate(descriptor, 0)  # the pid may soon be somebody else's
     finally:
         os.close(descriptor)
 

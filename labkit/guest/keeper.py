@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import select
 import signal
@@ -38,7 +39,7 @@ def main(command: Sequence[str], monitor_fd: int) -> int:
         qemu = subprocess.Popen(
             command,
             pass_fds=(monitor_fd,),
-            preexec_fn=_end_with_parent,  # noqa: PLW1509 - this process has one thread
+            preexec_fn=functools.partial(_end_with, os.getpid()),  # noqa: PLW1509 - this process has one thread
         )
     except OSError as refused:
         sys.stderr.write(f"{command[0]}: {refused.strerror}\n")
@@ -58,9 +59,11 @@ def main(command: Sequence[str], monitor_fd: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _end_with_parent() -> None:
+def _end_with(parent: int) -> None:
     """Let the kernel kill this process when its parent ends; asked between fork and exec."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before it was asked
+        os._exit(NOT_STARTED)
 
 
 def _pidfd(pid: int) -> int | None:

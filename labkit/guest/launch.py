@@ -7,7 +7,8 @@ import os
 import socket
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from labkit.agent.launch import AgentProcess
 from labkit.errors import AgentLostError, LabError
 from labkit.guest.image import image
 from labkit.guest.machine import Machine, qemu_arguments
-from labkit.guest.missing import QEMU, nic_device, program
+from labkit.guest.missing import QEMU, check_processor, nic_device, program
 from labkit.guest.monitor import Monitor
 from labkit.guest.words import kernel_words
 
@@ -30,6 +31,8 @@ SLOWER: Final = 40.0
 KVM_BOOTS_WITHIN_S: Final = 10.0
 """A host whose KVM starts a machine and then hangs is told by its boot."""
 EXIT_WITHIN_S: Final = 5.0
+MOST_STEPS: Final = 40
+"""Links that the kernel follows behind each other (MAXSYMLINKS, include/linux/namei.h)."""
 TOP_LEVEL: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 
 
@@ -61,23 +64,22 @@ class GuestProcess(AgentProcess):
         self._stopped = False
 
     def within_s(self, longest_s: float) -> float:
-        """What it takes on this machine at the most, by the host's clock."""
+        """What keeps the guest's CPU busy for `longest_s` takes at the most, by the host's clock."""
         return longest_s * self._slower + self._answer_within_s
 
     @contextlib.contextmanager
     def needed(self) -> Iterator[None]:
         """Let the guest's clock go within the block."""
-        if self._stopped:
-            with contextlib.suppress(LabError):  # who waits for the answer learns how it ended
-                self._monitor.ask("cont")
-                self._stopped = False
         try:
+            if self._stopped:
+                with contextlib.suppress(LabError):  # who waits for the answer learns how it ended
+                    self._monitor.ask("cont")
             yield
         finally:
             if self._stands_still:
+                self._stopped = True  # before it is asked: an interrupt may come in between
                 with contextlib.suppress(LabError):
                     self._monitor.ask("stop")
-                    self._stopped = True
 
     def end(self) -> None:
         """End QEMU at once: nothing in the guest is to be kept."""
@@ -85,7 +87,9 @@ class GuestProcess(AgentProcess):
         super().end()
 
 
-def connect_to_guest(machine: Machine, *, cache: Path, tell: Callable[[str], None]) -> AgentClient:
+def connect_to_guest(
+    machine: Machine, *, cache: Path, tell: Callable[[str], None], rebuild: bool = False
+) -> AgentClient:
     """Client of an agent that is alone on a fresh machine.
 
     Parameters
@@ -94,6 +98,8 @@ def connect_to_guest(machine: Machine, *, cache: Path, tell: Callable[[str], Non
         Folder of the guest's kernel and initramfs, made at the first use.
     tell : callable
         Takes lines about what is being made.
+    rebuild : bool
+        Take the newest kernel now.
 
     Raises
     ------
@@ -102,14 +108,16 @@ def connect_to_guest(machine: Machine, *, cache: Path, tell: Callable[[str], Non
     AgentLostError
         The guest did not come up in time; carries the end of its console.
     """
+    check_processor()
     qemu = program(QEMU)
     device = nic_device(machine.nic, qemu)
-    made = image(cache, tell=tell)
+    made = image(cache, tell=tell, rebuild=rebuild)
     shares, links = shared_folders()
     tags = {f"labkit{number}": folder for number, folder in enumerate(shares)}
     words = kernel_words(
         [(tag, str(folder)) for tag, folder in tags.items()], links, [sys.executable, *AGENT]
     )
+    started_s = time.monotonic()
     process = GuestProcess(
         machine,
         qemu,
@@ -126,8 +134,10 @@ def connect_to_guest(machine: Machine, *, cache: Path, tell: Callable[[str], Non
     try:
         return AgentClient(process)
     except AgentLostError as lost:
+        late = time.monotonic() - started_s >= process.within_s(0)
+        how = f"no answer in {process.within_s(0):g} s" if late else f"QEMU ended, {process.how_it_ended()}"
         raise AgentLostError(
-            f"vm:{machine.nic}: the guest did not come up within {process.within_s(0):g} s; see its console",
+            f"vm:{machine.nic}: the guest did not come up ({how}); its console may say why, else try again",
             stderr_tail=lost.stderr_tail,
         ) from lost
 
@@ -140,9 +150,25 @@ def shared_folders() -> tuple[list[Path], Mapping[str, str]]:
     top = [Path(each) for each in TOP_LEVEL]
     links = {str(each): os.readlink(each) for each in top if each.is_symlink()}
     folders = [Path("/usr"), *(each for each in top if each.is_dir() and not each.is_symlink())]
-    package = Path(labkit.__file__).resolve().parent
-    for needed in (sys.prefix, sys.base_prefix, sysconfig.get_paths()["stdlib"], str(package)):
-        folder = Path(needed)
-        if not any(folder.is_relative_to(known) for known in folders):
+    package = Path(labkit.__file__).parent
+    python = map(Path, (sys.prefix, sys.base_prefix, sysconfig.get_paths()["stdlib"]))
+    for folder in (*python, package, package.resolve()):
+        if not _below(folder, folders):
             folders.append(folder)
-    return folders, links
+    return folders, links | _steps(Path(sys.executable), folders)
+
+
+def _steps(program: Path, folders: Sequence[Path]) -> dict[str, str]:
+    """Links on the way to `program` that no folder holds, as in ``/etc/alternatives``, and where they end."""
+    found: dict[str, str] = {}
+    for _ in range(MOST_STEPS):
+        if not program.is_symlink():
+            break
+        program = Path(os.path.normpath(program.parent / program.readlink()))
+        if not _below(program, folders):
+            found[str(program)] = os.path.realpath(program)
+    return found
+
+
+def _below(path: Path, folders: Sequence[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)

@@ -28,6 +28,7 @@ NICS: Final = {
     "vmxnet3": "vmxnet3",
 }
 """QEMU's device for each driver."""
+PROCESSOR: Final = "x86_64"
 PT_INTERP: Final = 3
 ASKED_WITHIN_S: Final = 20
 
@@ -53,6 +54,16 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
         """What to raise, with the command."""
         return CapabilityMissingError(
             f"{rig}: needs {listed(self.programs)}, not on this machine; install with: {self.command}"
+        )
+
+
+def check_processor(machine: str | None = None) -> None:
+    """Raise `CapabilityMissingError` unless the guest's processor runs this machine's programs."""
+    here = os.uname().machine if machine is None else machine
+    if here != PROCESSOR:
+        raise CapabilityMissingError(
+            f"vm: the guest runs this machine's own Python on an emulated {PROCESSOR}, and this is {here}; "
+            "take rig 'veth'"
         )
 
 

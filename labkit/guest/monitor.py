@@ -15,6 +15,8 @@ ANSWER_WITHIN_S: Final = 10.0
 class Monitor:
     """Commands without arguments, one at a time.
 
+    Commands are numbered: the answer to one that was interrupted (Ctrl-C), or came too late, is passed over.
+
     Parameters
     ----------
     line : socket.socket
@@ -26,6 +28,7 @@ class Monitor:
         self._line.settimeout(ANSWER_WITHIN_S)
         self._rest = b""
         self._greeted = False
+        self._number = 0
 
     def ask(self, command: str) -> dict[str, Any]:
         """Do `command` and return what it answers.
@@ -39,13 +42,15 @@ class Monitor:
             self._next()  # the greeting
             self._greeted = True
             self.ask("qmp_capabilities")
+        self._number = number = self._number + 1
         try:
-            self._line.sendall(json.dumps({"execute": command}).encode() + b"\n")
+            self._line.sendall(json.dumps({"execute": command, "id": number}).encode() + b"\n")
         except OSError as gone:
             raise LabError("QEMU's monitor: QEMU has ended", errno=gone.errno) from gone
-        while "return" not in (answer := self._next()):
-            if "error" in answer:
-                raise LabError(f"QEMU's monitor refuses {command}: {answer['error'].get('desc')}")
+        while (answer := self._next()).get("id") != number:
+            pass
+        if "error" in answer:
+            raise LabError(f"QEMU's monitor refuses {command}: {answer['error'].get('desc')}")
         found: dict[str, Any] = answer["return"]
         return found
 
@@ -54,7 +59,7 @@ class Monitor:
         self._line.close()
 
     def _next(self) -> dict[str, Any]:
-        """Next message; events are among them."""
+        """Next message; events are among them. Nothing is what an interrupt has torn."""
         while b"\n" not in self._rest:
             try:
                 piece = self._line.recv(65536)
@@ -66,5 +71,8 @@ class Monitor:
                 raise LabError("QEMU's monitor: QEMU has ended")
             self._rest += piece
         line, self._rest = self._rest.split(b"\n", 1)
-        found: dict[str, Any] = json.loads(line)
+        try:
+            found: dict[str, Any] = json.loads(line)
+        except ValueError:
+            return {}
         return found

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 
 from labkit.experiment.bench import Absent, Bench, PeerRatio
 from labkit.plots import look
+from labkit.plots.labels import of_machine
 
 ROW_PX: Final = 34
 FRAME_PX: Final = 170
@@ -21,7 +22,8 @@ def bench_plot(found: Bench) -> go.Figure:
     """
     names = [*map(_row, found.ratios), *map(_row, found.absent)]
     rows = list(dict.fromkeys(names))
-    fig = look.figure("packets a second: engine over peer", hovermode="closest")
+    heading = of_machine("packets a second: engine over peer", found.caveat)
+    fig = look.figure(heading, hovermode="closest")
     for place, sink in enumerate(dict.fromkeys(each.sink for each in found.ratios)):
         fig.add_trace(_trace(sink, [each for each in found.ratios if each.sink == sink], place))
     fig.update_layout(

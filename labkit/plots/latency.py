@@ -8,13 +8,15 @@ import plotly.graph_objects as go
 
 from labkit.experiment.latency import PERCENTILES, LatencyAtLoad, LatencyPoint
 from labkit.plots import look
+from labkit.plots.labels import of_machine
+from labkit.records import caveat_of
 
 NS_PER_US: Final = 1000
 
 
 def latency_curves(found: LatencyAtLoad, *, heading: str = "Latency from a frame's due time") -> go.Figure:
     """Draw microseconds over percentiles, both as an operator reads them; a load without latency says why."""
-    fig = look.figure(heading, hovermode="closest")
+    fig = look.figure(of_machine(heading, caveat_of(found.found.environment)), hovermode="closest")
     for place, point in enumerate(found.points):
         colour = look.PALETTE[place % len(look.PALETTE)]
         known = point.latency_ns or {}

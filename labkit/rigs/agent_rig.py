@@ -18,7 +18,7 @@ from labkit.errors import LabError, LabWarning
 from labkit.factors import PROGRAM_NAMES, RECEIVING_SINKS, STREAM_NAMES, Scalar, Settings
 from labkit.linux.machine import machine_facts
 from labkit.linux.perf_script import CpuSamples
-from labkit.records import Frames, RigInfo, Sample, Traffic, Trial, Workload
+from labkit.records import EMULATED, Frames, RigInfo, Sample, Traffic, Trial, Workload
 from labkit.rigs import catalog
 from labkit.rigs.assemble import Asked, trial_of
 from labkit.rigs.base import Applied, OpenRig, check_length
@@ -54,9 +54,11 @@ class AgentRig(OpenRig):
     ----------
     notes : tuple of str
         What people should know of it: settings put back when it was opened, and what this place lacks.
+    caveat : str or None
+        What has to be said of each trial (`labkit.records.caveat_of`).
     """
 
-    _emulated = False
+    caveat: str | None = None
 
     def __init__(
         self,
@@ -186,13 +188,7 @@ class AgentRig(OpenRig):
             What makes no sense whatever the kernel would say, with ``check=False`` too.
         """
         return self._run(
-            workload,
-            duration_s,
-            count,
-            on_sample,
-            check=check,
-            profile=False,
-            sample_every_ns=sample_every_ns,
+            workload, duration_s, count, on_sample, check=check, sample_every_ns=sample_every_ns
         )[0]
 
     def run_sampled(
@@ -224,7 +220,7 @@ class AgentRig(OpenRig):
         on_sample: Callable[[Sample], None] | None,
         *,
         check: bool,
-        profile: bool,
+        profile: bool = False,
         sample_every_ns: int | None = None,
     ) -> tuple[Trial, CpuSamples | None]:
         self._client.stop_asked = False
@@ -267,7 +263,7 @@ class AgentRig(OpenRig):
             push_back=pushed_back(observed),
             full=self._full(sink),
             device_resets=observed.get("device_resets", ()),
-            emulated=self._emulated,
+            emulated=self.caveat == EMULATED,
         )
         return trial_of(asked, measured, rule, samples), measured.samples
 

@@ -59,7 +59,7 @@ DEVICE: Final = RigInfo(
 )
 VM_PREFIX: Final = "vm:"
 VM_SETTINGS: Final = (
-    *("tx_ring", "rx_ring", "rx_usecs", "bql_limit_min", "bql_limit_max", "mtu", "txqueuelen"),
+    *("tx_ring", "rx_ring", "bql_limit_min", "bql_limit_max", "mtu", "txqueuelen"),
     *("qdisc", "qdisc_limit", "tcp_limit_output_bytes"),
 )
 """What the rig's drivers have in common, so that others can name it; the device itself says what it has."""
@@ -69,6 +69,9 @@ VM_TITLES: Final = {
     "vmxnet3": "vmxnet3",
     "igb": "Intel 82576 (QEMU 8 or later)",
 }
+VM_MODERATED: Final = ("e1000e", "igb")
+"""Emulated cards whose interrupts can be moderated."""
+USUAL_VM: Final = f"{VM_PREFIX}e1000e"
 PRIVATE: Final = "Nothing of this outlives the rig."
 SIM_SINK: Final = "wire"
 
@@ -100,7 +103,7 @@ def virtual_machine(driver: str) -> RigInfo:
         title=f"{VM_TITLES[driver]} in an emulated machine: real driver, the kernel's pktgen, no root",
         engines=("pktgen", *(each for each in REAL_ENGINES if each != "xdp_live"), *STREAM_NAMES),
         sinks=("port", STACK, *RECEIVING_SINKS),
-        factors=VM_SETTINGS,
+        factors=(*VM_SETTINGS, *(("rx_usecs",) if driver in VM_MODERATED else ())),
     )
 
 
@@ -123,9 +126,9 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
     check_sink(info, workload.sink)
     for name in PKTGEN_FACTORS:
         if getattr(workload, name) is not None and workload.engine != "pktgen":
-            where = "" if "pktgen" in info.engines else f" on rig '{_having_engine('pktgen')[0].name}'"
             raise CapabilityMissingError(
-                f"rig '{info.name}': engine '{workload.engine}' has no {name}; take engine 'pktgen'{where}"
+                f"rig '{info.name}': engine '{workload.engine}' has no {name}; take engine 'pktgen'"
+                f"{_where_pktgen(info, name)}"
             )
     _check_own_factors(info, workload)
     cpus = 1 if workload.cpus is None else workload.cpus
@@ -146,6 +149,14 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
         )
 
 
+def _where_pktgen(info: RigInfo, factor: str) -> str:
+    """Which rig's pktgen has `factor`; nothing where it is that of `info` itself."""
+    own = "pktgen" in info.engines
+    if factor == "pktgen":  # its own words only the kernel's understands
+        return "" if own and not info.name.startswith(SIM_PREFIX) else f" on rig '{USUAL_VM}'"
+    return "" if own else f" on rig '{_having_engine('pktgen')[0].name}'"
+
+
 def _check_own_factors(info: RigInfo, workload: Workload) -> None:
     """Refuse what belongs to another engine: the size of a ring, that of a write to a socket."""
     simulated_rig = info.name.startswith(SIM_PREFIX)
@@ -163,14 +174,14 @@ def _check_own_factors(info: RigInfo, workload: Workload) -> None:
 
 def _check_real_only(info: RigInfo, workload: Workload) -> None:
     """Refuse what only threads of a real sender have."""
-    for name, asked in (
-        ("stamp", workload.stamp or None),
-        ("realtime_priority", workload.realtime_priority),
-        ("pktgen", workload.pktgen),
+    for name, asked, having in (
+        ("stamp", workload.stamp or None, VETH.name),
+        ("realtime_priority", workload.realtime_priority, VETH.name),
+        ("pktgen", workload.pktgen, USUAL_VM),
     ):
         if asked is not None:
             raise CapabilityMissingError(
-                f"rig '{info.name}': a simulated sender has no {name}; try rig '{VETH.name}'"
+                f"rig '{info.name}': a simulated sender has no {name}; try rig '{having}'"
             )
 
 

@@ -82,7 +82,9 @@ def simulated_rig(name: str, **parameters: Any) -> SimulatedRig:
 def _check_parameters(rig_name: str, given: Mapping[str, Any], known: list[str]) -> None:
     for parameter in given:
         if parameter not in known:
-            turned = rig_name.startswith((DEVICE_PREFIX, SIM_PREFIX)) and parameter in SETTING_NAMES
+            turned = (
+                rig_name.startswith((DEVICE_PREFIX, SIM_PREFIX, VM_PREFIX)) and parameter in SETTING_NAMES
+            )
             instead = f"; {parameter} is a setting: --set {parameter}=VALUE" if turned else ""
             raise WorkloadError(
                 f"rig '{rig_name}' has no parameter '{parameter}'; it takes {', '.join(known)}{instead}"

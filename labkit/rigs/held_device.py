@@ -65,10 +65,15 @@ class HeldDeviceRig(AgentRig):
         CapabilityMissingError
             The device has no hardware to tune.
         """
-        cpus = sorted(os.sched_getaffinity(0))
-        whole = settings_profile(name, self._facts.name, interrupts=self._interrupts or 0, cpus=cpus)
+        whole = settings_profile(
+            name, self._facts.name, interrupts=self._interrupts or 0, cpus=self._own_cpus()
+        )
         held = {each: value for each, value in whole.settings.items() if self._accepted.get(each) is not None}
         return msgspec.structs.replace(whole, settings=held)
+
+    def _own_cpus(self) -> list[int]:
+        """CPUs of the machine that the device is in, as far as they may be used."""
+        return sorted(os.sched_getaffinity(0))
 
     def _checked(self, settings: Settings) -> dict[str, Scalar]:
         """Settings in Python's own types; what this device lacks is refused in its kernel's words."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from labkit.errors import LabError
-from labkit.guest.missing import QEMU, missing, nic_device, program
+from labkit.guest.missing import QEMU, check_processor, missing, nic_device, program
 from labkit.rigs.catalog import VM_PREFIX
 
 
@@ -15,9 +15,11 @@ def lacking(name: str) -> str | None:
     if not name.startswith(VM_PREFIX):
         return None
     try:
-        if missing().command is not None:
-            raise missing().error(name)
+        check_processor()
+        lacks = missing()
+        if lacks.command is not None:
+            raise lacks.error(name)
         nic_device(name.removeprefix(VM_PREFIX), program(QEMU))
-    except LabError as lacks:
-        return str(lacks)
+    except LabError as refused:
+        return str(refused)
     return None

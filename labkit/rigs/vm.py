@@ -11,10 +11,12 @@ import msgspec
 
 from labkit.agent.client import AgentClient
 from labkit.agent.protocol import Measured
+from labkit.audit.run import audit_summary
 from labkit.errors import AgentLostError
 from labkit.guest.launch import connect_to_guest
 from labkit.guest.machine import Machine
 from labkit.paths import cache_dir
+from labkit.records import EMULATED
 from labkit.rigs import catalog
 from labkit.rigs.held_device import HeldDeviceRig
 
@@ -37,6 +39,8 @@ class VmRig(HeldDeviceRig):
         have the host's.
     kvm : bool
         Run on the host's CPU where that comes up within 10 s: much faster, and times are the host's.
+    rebuild : bool
+        Take the newest kernel now; else the one in the cache stays, whatever has come since.
     tell : callable or None
         Takes lines about what is made at the first use; None writes them to standard error.
     cache : Path or None
@@ -63,13 +67,14 @@ class VmRig(HeldDeviceRig):
         *,
         guest_cpus: int = 1,
         kvm: bool = False,
+        rebuild: bool = False,
         tell: Callable[[str], None] | None = None,
         cache: Path | None = None,
     ) -> None:
         info = catalog.virtual_machine(driver)
         place = {"cache": cache_dir() / "guest" if cache is None else cache, "tell": tell or _tell}
         asked = Machine(nic=driver, cpus=guest_cpus, kvm=kvm)
-        client, machine, notes = _connected(asked, place)
+        client, machine, notes = _connected(asked, place, rebuild=rebuild)
         try:
             opened = client.open_guest()
         except BaseException:
@@ -84,20 +89,28 @@ class VmRig(HeldDeviceRig):
             made_with={"guest_cpus": guest_cpus, "kvm": machine.kvm},
         )
         self._machine = {**(opened.machine or {}), "clock": COUNTED if machine.counted else HOSTS}
-        self._emulated = not machine.kvm
+        self._counted, self._cpus = machine.counted, machine.cpus
+        if not machine.kvm:
+            self.caveat = EMULATED
 
-    def _disturbers(self, measured: Measured) -> dict[str, Any]:
-        """Nothing: an emulated clock counts the guest's own instructions."""
-        return {} if self._emulated else super()._disturbers(measured)
+    def _own_cpus(self) -> list[int]:
+        """The guest's."""
+        return list(range(self._cpus))
+
+    def _disturbers(self, measured: Measured) -> dict[str, Any]:  # noqa: ARG002 - its CPU is the guest's
+        """Nothing where the clock counts the guest's own instructions, else what is wrong with the host."""
+        return {} if self._counted else {"audit": audit_summary()}
 
 
-def _connected(asked: Machine, place: dict[str, Any]) -> tuple[AgentClient, Machine, list[str]]:
+def _connected(
+    asked: Machine, place: dict[str, Any], *, rebuild: bool
+) -> tuple[AgentClient, Machine, list[str]]:
     """A guest, on the host's CPU only if that comes up; what people should know of it."""
-    if not asked.kvm:
-        return connect_to_guest(asked, **place), asked, []
     try:
-        return connect_to_guest(asked, **place), asked, []
+        return connect_to_guest(asked, rebuild=rebuild, **place), asked, []
     except AgentLostError as lost:
+        if not asked.kvm:
+            raise
         emulated = msgspec.structs.replace(asked, kvm=False)
         words = lost.stderr_tail.strip().splitlines() or ["no word why"]
         note = f"vm:{asked.nic}: KVM gave no machine ({words[-1]}); the CPU is emulated instead"

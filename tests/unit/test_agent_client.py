@@ -179,6 +179,19 @@ def test_settings_go_and_come_back(start: Start) -> None:
     assert agent.requests[1:] == [Apply(settings={"mtu": 9000}), Restore(level=0)]
 
 
+def test_what_waits_for_links_is_time_of_who_waits_however_slow_the_agents_machine_is(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, agent = start({Apply: [Applied(accepted={})], Restore: [Done()], Run: [MEASURED]})
+    worked: list[float] = []
+    monkeypatch.setattr(agent, "within_s", lambda longest_s: worked.append(longest_s) or 10.0)
+    client.apply({"tx_ring": 64})
+    client.level = 0
+    client.restore()
+    client.run(RUN, longest_s=3.0)
+    assert worked == [0.0, 0.0, 3.0]
+
+
 def test_refusal_keeps_kind_errno_and_the_kernels_words(start: Start) -> None:
     refusal = Failed(kind="SettingRefusedError", message="veth0: MTU 9", errno=22, kernel_text="too small")
     client, _ = start({Apply: [refusal]})

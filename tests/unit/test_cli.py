@@ -465,6 +465,11 @@ def test_sweep_reads_levels_and_prints_its_trials(below: FakeRooms, labkit: Run)
     assert "gap tx_ring=64: too small" in out
 
 
+def test_sweep_counts_frames_when_asked(below: FakeRooms, labkit: Run) -> None:
+    labkit("sweep", "--set", "tx_ring=64", "--count", "60000")
+    assert below.asked["sweep"]["count"] == 60000
+
+
 def test_sweeps_table_is_ordered_by_level_not_by_run(below: FakeRooms, labkit: Run) -> None:
     levels = [{"tx_ring": 256}, {"tx_ring": 64}, {"tx_ring": 1024}, {"tx_ring": 64}]
     planned: tuple[Scalar, ...] = (64, 256, 1024)

@@ -8,12 +8,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import labkit
 from labkit.errors import LabError, WorkloadError
-from labkit.guest.launch import shared_folders
+from labkit.guest.launch import GuestProcess, _steps, shared_folders
 from labkit.guest.machine import Machine, qemu_arguments
 from labkit.guest.monitor import Monitor
 
@@ -93,6 +94,21 @@ def test_what_is_shared_holds_python_its_environment_and_labkit_and_nothing_of_h
     assert all(Path(link).is_symlink() for link in links)
 
 
+def test_links_on_the_way_to_python_that_no_folder_holds_are_made_in_the_guest(tmp_path: Path) -> None:
+    real, alternatives, venv = tmp_path / "opt", tmp_path / "alternatives", tmp_path / "venv"
+    for folder in (real, alternatives, venv):
+        folder.mkdir()
+    (real / "python3.11").touch()
+    (alternatives / "python3").symlink_to(real / "python3.11")
+    (venv / "python3").symlink_to("../alternatives/python3")
+    (venv / "python").symlink_to("python3")
+    found = _steps(venv / "python", [real, venv])
+    assert found == {str(alternatives / "python3"): str(real / "python3.11")}
+    (venv / "python").unlink()
+    (venv / "python").symlink_to("python")  # leads nowhere
+    assert _steps(venv / "python", [venv]) == {}
+
+
 class FakeQemu:
     """Answers a monitor's line as QEMU does, events in between."""
 
@@ -100,6 +116,7 @@ class FakeQemu:
         self.line, self._theirs = socket.socketpair()
         self.asked: list[str] = []
         self.refuses = False
+        self.interrupted_at = ""
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -107,12 +124,15 @@ class FakeQemu:
         with self._theirs, self._theirs.makefile("rwb", buffering=0) as stream:
             stream.write(b'{"QMP": {"version": {}, "capabilities": []}}\r\n')
             for line in stream:
-                command = json.loads(line)["execute"]
+                asked = json.loads(line)
+                command = asked["execute"]
                 self.asked.append(command)
                 stream.write(b'{"event": "STOP", "timestamp": {}}\r\n')
                 refused = self.refuses and command != "qmp_capabilities"
                 answer = {"error": {"desc": "not now"}} if refused else {"return": {"said": command}}
-                stream.write(json.dumps(answer).encode() + b"\r\n")
+                if command == self.interrupted_at:  # who asked is gone, and reads this with the next answer
+                    stream.write(b'"said": "torn"}}\r\n')
+                stream.write(json.dumps(answer | {"id": asked["id"]}).encode() + b"\r\n")
 
     def end(self) -> None:
         self._theirs.shutdown(socket.SHUT_RDWR)
@@ -130,6 +150,42 @@ def test_commands_are_answered_behind_greeting_and_events(qemu: FakeQemu) -> Non
     assert monitor.ask("stop") == {"said": "stop"}
     assert monitor.ask("cont") == {"said": "cont"}
     assert qemu.asked == ["qmp_capabilities", "stop", "cont"]
+
+
+def test_an_answer_that_nobody_waited_for_is_passed_over(qemu: FakeQemu) -> None:
+    monitor = Monitor(qemu.line)
+    monitor.ask("stop")
+    qemu.interrupted_at = "query-status"
+    monitor._line.sendall(b'{"execute": "query-status", "id": 2}\n')  # and Ctrl-C behind it
+    assert monitor.ask("cont") == {"said": "cont"}
+
+
+def standing(monitor: Monitor) -> GuestProcess:
+    """A guest's process as far as its clock goes."""
+    process = object.__new__(GuestProcess)
+    process._monitor, process._stands_still, process._stopped = monitor, True, False
+    return process
+
+
+@pytest.mark.parametrize("at", ["stop", "cont"])
+def test_a_clock_stopped_by_an_interrupted_request_goes_again_at_the_next(qemu: FakeQemu, at: str) -> None:
+    process, real = standing(Monitor(qemu.line)), Monitor.ask
+    with process.needed():
+        pass
+
+    def interrupted(monitor: Monitor, command: str) -> dict[str, Any]:
+        answer = real(monitor, command)
+        if command == at:
+            raise KeyboardInterrupt
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Monitor, "ask", interrupted)
+        with pytest.raises(KeyboardInterrupt), process.needed():
+            pass
+    assert qemu.asked[-1] == "stop"
+    with process.needed():
+        assert qemu.asked[-1] == "cont"
 
 
 def test_a_refused_command_says_so(qemu: FakeQemu) -> None:

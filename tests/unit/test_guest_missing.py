@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labkit.errors import CapabilityMissingError, LabError, WorkloadError
-from labkit.guest.missing import missing, nic_device, program, search_path
+from labkit.guest.missing import check_processor, missing, nic_device, program, search_path
 from labkit.guest.words import LONGEST_BYTES, kernel_words
 from labkit.paths import cache_dir
 from tests.guest_fakes import STATIC_ELF, script
@@ -40,6 +40,12 @@ def dynamic_elf() -> bytes:
     struct.pack_into("<Q", head, 32, len(head))
     struct.pack_into("<HH", head, 54, 56, 1)
     return bytes(head) + struct.pack("<I", 3).ljust(56, b"\0")
+
+
+def test_another_processor_is_no_place_for_a_guest() -> None:
+    check_processor("x86_64")
+    with pytest.raises(CapabilityMissingError, match="this is aarch64; take rig 'veth'"):
+        check_processor("aarch64")
 
 
 def test_bare_machine_is_told_one_command_for_all_of_it(tmp_path: Path) -> None:

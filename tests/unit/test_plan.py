@@ -54,6 +54,17 @@ def test_plan_survives_json() -> None:
     assert again.digest == plan.digest
 
 
+def test_a_count_is_part_of_the_plan_and_a_plan_without_one_is_what_it_was() -> None:
+    plain, counted = Plan.of({"tx_ring": [64]}), Plan.of({"tx_ring": [64]}, count=60_000)
+    assert "count" not in msgspec.to_builtins(plain)
+    assert counted.digest != plain.digest
+    assert counted.with_levels({"tx_ring": (128,)}).count == 60_000
+    assert "60000 frames each" in str(counted)
+    for odd in (0, -1, 1.5, True):
+        with pytest.raises(WorkloadError, match="count is"):
+            Plan.of({"tx_ring": [64]}, count=odd)  # type: ignore[arg-type]
+
+
 def test_printed_plan_shows_every_trial_and_the_time() -> None:
     lines = str(Plan.of(RINGS, repeats=2, duration_s=2.0, warmup_s=0.5)).splitlines()
     assert "12 trials = 6 points x 2 repeats, at least 30 s" in lines[0]

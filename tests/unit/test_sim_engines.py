@@ -289,6 +289,7 @@ def test_percentiles_are_those_of_the_histogram() -> None:
             "'veth': engine 'send' has no ring_frames; take engine 'tx_ring' on rig 'veth'",
         ),
         ({"clone_skb": 1}, "'veth': engine 'send' has no clone_skb; take engine 'pktgen' on rig 'sim:ixgbe'"),
+        ({"pktgen": "tos 0a"}, "has no pktgen; take engine 'pktgen' on rig 'vm:e1000e'"),
         ({"xmit_mode": "start_xmit"}, "has no xmit_mode"),
         ({"delay_ns": 0}, "has no delay_ns"),
         ({"sink_retire_ms": 1}, "sink 'stack' only counts and has no sink_retire_ms; take one of sinks"),
@@ -307,6 +308,11 @@ def test_simulated_ring_socket_has_no_slots_of_its_own() -> None:
         CapabilityMissingError, match="has no ring_frames; take engine 'tx_ring' on rig 'veth'"
     ):
         run("sim:ixgbe-af-packet", engine="tx_ring", ring_frames=256)
+
+
+def test_pktgens_own_words_are_for_the_kernels() -> None:
+    with pytest.raises(CapabilityMissingError, match="has no pktgen; try rig 'vm:e1000e'"):
+        run("sim:ixgbe", engine="pktgen", pktgen="tos 0a")
 
 
 def test_option_of_pktgen_on_another_simulated_engine_is_refused_there() -> None:

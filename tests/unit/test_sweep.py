@@ -66,6 +66,19 @@ def test_workload_factors_change_the_workload(store: Store) -> None:
         assert row.levels == {name: getattr(row.trial, name) for name in factors}
 
 
+def test_a_count_ends_each_trial_and_is_in_the_plan(store: Store) -> None:
+    lengths: list[dict[str, Any]] = []
+
+    def measure(rig: Any, workload: Workload, *, settings: Any, **length: Any) -> Any:
+        lengths.append(length)
+        return sweep_fakes.trial(settings=settings, workload=workload)
+
+    asked = Sweep(FakeRig(), Workload(Flow(), "send"), factors=RINGS, repeats=1, count=5000, measure=measure)
+    asked.run(store, progress=False)
+    assert lengths == [{"duration_s": 1.0, "warmup_s": 0.1, "count": 5000}] * 6
+    assert "6 trials of 5000 frames" in repr(asked)
+
+
 def test_interrupt_keeps_rows_restores_settings_and_is_raised(store: Store) -> None:
     rig = FakeRig()
     before = dict(rig.now)

@@ -96,6 +96,7 @@ def test_several_cpus_have_the_hosts_clock(guest_image: GuestImage, guest_cache:
         asked = lk.Workload(lk.udp_flow(), engine="sendmmsg", cpus=2)
         trial = rig.run(asked, count=FRAMES, duration_s=30)
     assert trial.environment["clock"] == vm.HOSTS
+    assert trial.environment["audit"]["verdict"]
     assert len(trial.environment["workers"]) == 2
     assert trial.peer_received == trial.device_sent
     assert trial.place == f"vm:e1000e ({EMULATED})"
@@ -147,6 +148,7 @@ def test_a_machine_that_does_not_come_up_shows_its_console(
         VmRig("e1000e", cache=guest_cache)
     assert "no agent today" in lost.value.stderr_tail
     assert "agent ended with status 1" in lost.value.stderr_tail
+    assert "the guest did not come up (QEMU ended, exit status 0)" in str(lost.value)
 
 
 def test_kvm_that_gives_no_machine_is_told_and_done_without(
@@ -186,6 +188,30 @@ def test_a_machine_is_used_by_one_thread_at_a_time_and_by_its_own_process(e1000e
     e1000e.run(lk.Workload(lk.udp_flow(), engine="sendmmsg"), duration_s=30, on_sample=start)
     assert found
     assert "busy" in str(found[0])
+    child = os.fork()
+    if not child:
+        try:
+            e1000e.preview({"tx_ring": 128})
+        except LabError as refused:
+            os._exit(42 if "forked process opens one of its own" in str(refused) else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
+    assert e1000e.run(lk.Workload(lk.udp_flow(), engine="sendmmsg"), count=FRAMES).peer_received == FRAMES
+
+
+def test_two_machines_at_once_do_not_meet(e1000e: VmRig, fresh: VmRig) -> None:
+    asked = lk.Workload(lk.udp_flow(), engine="sendmmsg")
+    with fresh.applied({"tx_ring": 64}), e1000e.applied({}) as other:
+        assert other.accepted["tx_ring"] == 256
+        for rig in (fresh, e1000e):
+            assert rig.run(asked, count=FRAMES, duration_s=30).peer_received == FRAMES
+
+
+def test_a_profile_of_settings_is_for_the_guests_cpus(e1000e: VmRig) -> None:
+    asked = e1000e.profile("overload").settings
+    assert asked["irq_affinity"] == "0"
+    with e1000e.applied(asked) as now:
+        assert now.accepted["irq_affinity"] == "0"
 
 
 def test_what_it_lacks_is_named_with_a_rig_that_has_it(e1000e: VmRig) -> None:
