@@ -163,14 +163,14 @@ def _check_own_factors(info: RigInfo, workload: Workload) -> None:
 
 def _check_real_only(info: RigInfo, workload: Workload) -> None:
     """Refuse what only threads of a real sender have."""
-    for name, asked in (
-        ("stamp", workload.stamp or None),
-        ("realtime_priority", workload.realtime_priority),
-        ("pktgen", workload.pktgen),
+    for name, asked, where in (
+        ("stamp", workload.stamp or None, VETH.name),
+        ("realtime_priority", workload.realtime_priority, VETH.name),
+        ("pktgen", workload.pktgen, "vm:e1000e"),
     ):
         if asked is not None:
             raise CapabilityMissingError(
-                f"rig '{info.name}': a simulated sender has no {name}; try rig '{VETH.name}'"
+                f"rig '{info.name}': a simulated sender has no {name}; try rig '{where}'"
             )
 
 
