@@ -108,11 +108,12 @@ class Workload(msgspec.Struct, frozen=True):
         Where frames end, one of `labkit.factors.SINK_NAMES`; None is the rig's default.
     clone_skb : int or None
         pktgen: how often one packet buffer is sent again; 0 makes one for each frame, None is 100 000, as in
-        the published tables.
+        the published tables (on real rigs 0 where a buffer cannot be sent again).
     xmit_mode : str or None
         pktgen: one of `XMIT_MODES`; None is ``start_xmit``.
     delay_ns : int or None
-        pktgen: time between two frames; None and 0 are none.
+        pktgen: time between two frames; None and 0 are none. Those of a burst leave together, as many such
+        times behind the last one.
     pktgen : str or None
         pktgen: further commands in its own words, ``;`` between them, as in ``flag UDPSRC_RND; vlan_id 5``;
         they are written after those that the flow and the fields above stand for.

@@ -1,7 +1,7 @@
 """pktgen as a fake of its files: what two kernels answer, clamp and refuse, with or without an errno.
 
 Written after the answers that Linux 6.1 and 6.12 gave (tests/unit/inputs/pktgen_*) and net/core/pktgen.c;
-test_pktgen_fake.py holds it against them.
+test_pktgen_text.py holds it against them.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ class FakeDevice:
             f"udp_dst_min: {n('udp_dst_min', 9)}  udp_dst_max: {n('udp_dst_max', 9)}",
             f"     src_mac_count: {n('src_mac_count')}  dst_mac_count: {n('dst_mac_count')}",
             *([f"     vlan_id: {v['vlan_id']}  vlan_p: 0  vlan_cfi: 0"] if "vlan_id" in v else []),
+            *([f"     svlan_id: {v['svlan_id']}  vlan_p: 0  vlan_cfi: 0"] if "svlan_id" in v else []),
             *([f"     burst: {v['burst']}"] if n("burst", 1) > 1 else []),
             f"     Flags: {''.join(f'{flag}  ' for flag in sorted(self.flags))}",
             "Current:",
@@ -221,9 +222,19 @@ class FakeDevice:
 
     def do_vlan_id(self, value: str) -> None:
         if leading(value, 4) > 4095:
-            self.values.pop("vlan_id", None)
+            self._untag()
             return
         self.told("vlan_id", str(leading(value, 4)))
+
+    def do_svlan_id(self, value: str) -> None:
+        if leading(value, 4) > 4095 or "vlan_id" not in self.values:
+            self._untag()
+            return
+        self.told("svlan_id", str(leading(value, 4)))
+
+    def _untag(self) -> None:
+        for name in ("vlan_id", "svlan_id"):
+            self.values.pop(name, None)
 
     def do_vlan_p(self, value: str) -> None:
         if "vlan_id" in self.values:

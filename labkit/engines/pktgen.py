@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
+
 from labkit._native import Progress, StopFlag
 from labkit.engines.base import EngineConfig, EngineReport, check
 from labkit.engines.pktgen_asked import NETIF_RECEIVE, START_XMIT, commands_of, settings_of
@@ -17,6 +19,7 @@ from labkit.errors import LabError, WorkloadError
 from labkit.linux.machine import kept_off
 from labkit.linux.pktgen import THREAD, Files, Pktgen, ProcFiles
 from labkit.linux.processes import Times, named, times_of
+from labkit.linux.queues import tx_queues
 from labkit.records import Frames
 from labkit.units import NS_PER_S, NS_PER_US
 
@@ -38,6 +41,8 @@ class PktgenEngine:
         Gives pktgen's folder.
     name_of : callable
         Name of the interface of a number.
+    queues_of : callable
+        How many queues an interface sends by; None where nothing tells.
     """
 
     name = "pktgen"
@@ -48,8 +53,9 @@ class PktgenEngine:
         self,
         files: Callable[[], Files] = ProcFiles,
         name_of: Callable[[int], str] = socket.if_indextoname,
+        queues_of: Callable[[str], int | None] = tx_queues,
     ) -> None:
-        self._files, self._name_of = files, name_of
+        self._files, self._name_of, self._queues_of = files, name_of, queues_of
 
     def usual_batch(self, frames: Frames) -> int:  # noqa: ARG002 - frames matter to gso alone
         """Burst when the workload names none."""
@@ -112,7 +118,7 @@ class PktgenEngine:
             pktgen = Pktgen(files)
             with devices_on(pktgen, devices):
                 runs = [
-                    _Run(pktgen, device, frames, configs[each])
+                    _Run(pktgen, device, frames, self._on_its_queue(configs[each], device))
                     for each, device in zip(senders, devices, strict=True)
                 ]
                 before = [_times(cpu) for cpu in cpus]
@@ -137,6 +143,14 @@ class PktgenEngine:
                 f"pktgen: there is no interface number {config.ifindex} any more", errno=gone.errno
             ) from gone
         return Device(f"{interface}{OURS}{config.queue}", cpu, config.count)
+
+    def _on_its_queue(self, config: EngineConfig, device: Device) -> EngineConfig:
+        """With a queue that there is: of more workers than queues, several share one.
+
+        The kernel would put all that are too many on the last queue, and warn of each in its log.
+        """
+        queues = self._queues_of(device.interface)
+        return config if queues is None else msgspec.structs.replace(config, queue=config.queue % queues)
 
 
 class _Run:
@@ -220,9 +234,11 @@ class _Run:
     def _other_rate(self, ended: Ended) -> Accepted:
         """A rate whose gap is no whole number of nanoseconds."""
         asked_pps, gap_ns = self._config.rate_pps, int(ended.text.params["delay"])
-        if asked_pps is None or not gap_ns or NS_PER_S / gap_ns == asked_pps:
+        burst = self.settings.burst
+        if asked_pps is None or not gap_ns or burst * NS_PER_S / gap_ns == asked_pps:
             return []
-        return [(f"rate_pps {asked_pps:.10g}", f"{NS_PER_S / gap_ns:.10g}, a frame each {gap_ns} ns")]
+        what = "a frame" if burst == 1 else f"{burst} frames"
+        return [(f"rate_pps {asked_pps:.10g}", f"{burst * NS_PER_S / gap_ns:.10g}, {what} each {gap_ns} ns")]
 
     def _differences(self) -> list[str]:
         found = differences(self._frames)

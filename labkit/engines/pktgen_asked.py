@@ -30,7 +30,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     delay_ns : int
-        Time between two frames; 0 is none.
+        Time from one burst to the next, for which pktgen waits once (pktgen_xmit, spin); 0 is none.
     own : list of Asked
         The workload's own commands.
     """
@@ -60,7 +60,7 @@ def settings_of(frames: Frames, config: EngineConfig) -> Settings:
     mixed = is_mix(frames) or any(each.command.kind == "imix" for each in own)
     clone_skb = asked.clone_skb
     if clone_skb is None:
-        clone_skb = 0 if mixed or mode == NETIF_RECEIVE else CLONE_SKB
+        clone_skb = CLONE_SKB if mode == START_XMIT and not mixed else 0
     if not 0 <= clone_skb <= COMMANDS["clone_skb"].high:
         raise WorkloadError(f"clone_skb {clone_skb}: give 0 for a buffer of each frame's own, or more")
     settings = Settings(
@@ -109,28 +109,31 @@ def _check_left_out(config: EngineConfig) -> None:
 
 
 def _delay_ns(config: EngineConfig) -> int:
-    rate_pps, delay_ns = config.rate_pps, config.pktgen.delay_ns or 0
+    """Time from one burst to the next: as many gaps between frames as a burst has frames."""
+    rate_pps, delay_ns, burst = config.rate_pps, config.pktgen.delay_ns or 0, config.batch
     if rate_pps is not None and delay_ns:
         raise WorkloadError("rate_pps and delay_ns are one number of pktgen; give one of both")
-    if not 0 <= delay_ns < NEVER_NS:
+    if not 0 <= delay_ns * burst < NEVER_NS:
         raise WorkloadError(
-            f"delay_ns {delay_ns}: give 0 to {NEVER_NS - 1}; {NEVER_NS} is 'never send' to pktgen"
+            f"delay_ns {delay_ns}: give 0 to {(NEVER_NS - 1) // burst}; pktgen waits once a burst, and "
+            f"{NEVER_NS} is 'never send' to it"
         )
     if rate_pps is None:
-        return delay_ns
-    if not NS_PER_S / (NEVER_NS - 1) <= rate_pps <= FASTEST_PPS:
+        return delay_ns * burst
+    if not burst * NS_PER_S / (NEVER_NS - 1) <= rate_pps <= FASTEST_PPS:
         raise WorkloadError(
             f"pktgen: rate {rate_pps:g} pps of each worker: it waits whole nanoseconds, up to "
-            f"{NEVER_NS - 1}; give 0.5 to {FASTEST_PPS:g}"
+            f"{NEVER_NS - 1}; give {burst / 2:g} to {FASTEST_PPS:g}"
         )
-    return round(NS_PER_S / rate_pps)
+    return round(burst * NS_PER_S / rate_pps)
 
 
 def _gap(config: EngineConfig, settings: Settings) -> list[Asked]:
     """A rate as ratep where the kernel, which rounds down, makes the nearest gap of it; else the gap."""
-    rate_pps = config.rate_pps
-    if rate_pps is not None and rate_pps.is_integer() and NS_PER_S // int(rate_pps) == settings.delay_ns:
-        return [ask("ratep", int(rate_pps))]
+    if config.rate_pps is not None:
+        bursts_per_s = config.rate_pps / settings.burst
+        if bursts_per_s.is_integer() and NS_PER_S // int(bursts_per_s) == settings.delay_ns:
+            return [ask("ratep", int(bursts_per_s))]
     return [ask("delay", settings.delay_ns)] if settings.delay_ns else []
 
 
@@ -139,6 +142,13 @@ def _check_together(settings: Settings, *, mixed: bool) -> None:
         raise CapabilityMissingError(
             f"pktgen: clone_skb {settings.clone_skb} with xmit_mode netif_receive: the receive path frees "
             "the buffer, so it cannot be sent again; leave clone_skb out"
+        )
+    if settings.clone_skb > 1 and settings.xmit_mode == QUEUE_XMIT:
+        # the kernel takes it: each qdisc links a buffer into its list, and one that is linked twice breaks
+        # the list (__qdisc_run follows a null pointer, Linux 6.1 with e1000e and two CPUs)
+        raise CapabilityMissingError(
+            f"pktgen: clone_skb {settings.clone_skb} with xmit_mode queue_xmit: a buffer that waits in a "
+            "qdisc cannot be queued again, and kernels that are asked to crash; leave clone_skb out"
         )
     if settings.clone_skb and mixed:
         raise WorkloadError(

@@ -23,6 +23,9 @@ HEADER_BYTES: Final = 16
 MAGIC: Final = bytes.fromhex("be9be955")
 HOPS: Final = 32
 """Time to live, or hop limit, of all its frames."""
+RANGES: Final = ("udp_src", "udp_dst", "src", "dst", "dst6")
+DRAWN: Final = frozenset({"VID_RND", "SVID_RND", "MPLS_RND"})
+"""Flags that draw anew without a range (mod_cur_headers); all others draw from one."""
 NO_NUMBER: Final = -1
 """Stands where a frame is too short to hold a field."""
 
@@ -236,10 +239,11 @@ def _run(what: str, values: list[int]) -> tuple[int, int]:
 
 def header_changes(commands: list[Asked]) -> bool:
     """Whether anything that `commands` ask for varies from frame to frame."""
-    asked: dict[str, Any] = {each.command.name: each.value for each in commands}
-    ranges = ("udp_src", "udp_dst", "src", "dst")
-    varied = any(asked.get(f"{name}_min") != asked.get(f"{name}_max") for name in ranges)
-    return varied or any(name.endswith("_mac_count") for name in asked)
+    # by the name of the answer: dst is dst_min
+    asked: dict[str, Any] = {each.command.answer: each.value for each in commands}
+    varied = any(asked.get(f"{name}_min") != asked.get(f"{name}_max") for name in RANGES)
+    drawn = {each.value for each in commands if each.command.kind == "flag"} & DRAWN
+    return varied or bool(drawn) or any(name.endswith("_mac_count") for name in asked)
 
 
 def least_bytes(commands: list[Asked]) -> int:

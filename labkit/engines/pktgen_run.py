@@ -37,6 +37,11 @@ class Device(msgspec.Struct, frozen=True):
     cpu: int
     count: int | None
 
+    @property
+    def interface(self) -> str:
+        """What it sends on."""
+        return self.name.partition("@")[0]
+
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """How a device's run ended.

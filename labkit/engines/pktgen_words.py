@@ -50,7 +50,10 @@ def parse(text: str | None) -> list[Asked]:
 
 def _checked(name: str, value: str) -> Asked:
     if name not in COMMANDS:
-        raise WorkloadError(f"pktgen: no command is called '{name}'{_near(name, COMMANDS)}")
+        raise WorkloadError(
+            f"pktgen: no command is called '{name}'{_near(name, COMMANDS)} (commands of Linux 6.1 to 6.12: "
+            "how a later one answers is not known here)"
+        )
     if name in OF_A_FIELD:
         raise WorkloadError(f"pktgen: {name}: give {OF_A_FIELD[name]} instead, which stands for it")
     if name in OUTLIVING:

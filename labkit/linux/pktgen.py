@@ -26,7 +26,9 @@ from labkit.linux.pktgen_answers import compared, why_invalid, why_unsupported
 from labkit.linux.pktgen_commands import Asked
 from labkit.linux.pktgen_text import DeviceText, ThreadText, parse_device, parse_thread
 
-ROOT: Final = Path("/proc/net/pktgen")
+ROOT: Final = Path("/proc/thread-self/net/pktgen")
+"""What people call /proc/net/pktgen is the folder of the process's first thread, in whatever network
+namespace that is just then: the agent's looks at its far end's."""
 CONTROL: Final = "pgctrl"
 THREAD: Final = "kpktgend_"
 LOCK: Final = "\0labkit-pktgen"
@@ -103,7 +105,7 @@ class ProcFiles:
             os.close(os.open(self._root / CONTROL, os.O_RDONLY | os.O_CLOEXEC))
         except FileNotFoundError as missing:
             raise CapabilityMissingError(
-                f"pktgen: there is no {self._root}: `sudo modprobe pktgen`, or {HERE_INSTEAD}",
+                f"pktgen: there is no /proc/net/pktgen: `sudo modprobe pktgen`, or {HERE_INSTEAD}",
                 errno=missing.errno,
             ) from missing
         except PermissionError as refused:
@@ -208,7 +210,7 @@ class Pktgen:
                 f"pktgen: {device}: '{asked.line}' was not taken: the kernel read {taken} bytes of it and "
                 "stopped; 0 is no rate"
             )
-        return compared(device, asked, now)
+        return compared(device, asked, now, before)
 
     def _refused(self, device: str, asked: Asked, refused: OSError, before: str) -> LabError:
         what, number = f"pktgen: {device}: '{asked.line}'", refused.errno

@@ -12,27 +12,41 @@ from labkit.linux.pktgen_commands import NO_VLAN, SHOWN_WITH_FLOWS, Asked
 from labkit.linux.pktgen_text import DeviceText
 
 
-def compared(device: str, asked: Asked, now: DeviceText) -> str | None:
-    """What stands there instead of what was asked, None where that stands there; raises for a refusal."""
+def compared(device: str, asked: Asked, now: DeviceText, before: str) -> str | None:
+    """What stands there instead of what was asked, None where that stands there; raises for a refusal.
+
+    `before` is the answer that stood there before: the kernel leaves it where it has none.
+    """
     answer, what = now.result, f"pktgen: {device}: '{asked.line}'"
     if asked.command.kind == "imix":
         told = now.params.get("imix_weights", "")
         return None if told.split() == asked.value.split() else told
-    if asked.command.name in ("vlan_id", "svlan_id") and int(asked.value) >= NO_VLAN:
-        if asked.command.name in now.params:
-            raise SettingRefusedError(f"{what}: the tag is still there", kernel_text=answer)
-        return None
+    if asked.command.name in ("vlan_id", "svlan_id"):
+        return _tag(what, asked, now.params.get(asked.command.name))
     between = " " if asked.command.kind == "mac" else "="
     head, _, value = answer.removeprefix("OK: ").partition(between)
     if not answer.startswith("OK: ") or head not in (asked.command.answer, asked.command.name):
         _check_known(what, answer)
         raise SettingRefusedError(
-            f"{what} was not taken, though the kernel reported no error", kernel_text=answer.splitlines()[0]
+            f"{what} was not taken, though the kernel reported no error",
+            kernel_text=None if answer == before else answer.partition("\n")[0],
         )
     if asked.command.kind == "flag":
         _check_flag(what, asked.value, now)
         return None
     return None if _same(asked, value) else value
+
+
+def _tag(what: str, asked: Asked, shown: str | None) -> str | None:
+    """As its file shows the tag, for of one that is taken away, or not put on, nothing is answered."""
+    if int(asked.value) >= NO_VLAN:
+        if shown is not None:
+            raise SettingRefusedError(f"{what}: the tag is still there")
+        return None
+    if shown is None:
+        needs = "; it needs a vlan_id before it" if asked.command.name == "svlan_id" else ""
+        raise SettingRefusedError(f"{what} was not taken, though the kernel reported no error{needs}")
+    return None if shown == str(int(asked.value)) else shown
 
 
 def _check_known(what: str, answer: str) -> None:

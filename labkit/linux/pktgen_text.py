@@ -22,7 +22,6 @@ RESULT: Final = re.compile(
 )
 STARTING: Final = "Starting"
 NOT_STARTED: Final = "Error starting"
-IDLE: Final = "Idle"
 
 
 class RunResult(msgspec.Struct, frozen=True):

@@ -76,6 +76,11 @@ def queue_files(name: str, direction: str, file: str, sys: Path = SYS) -> list[P
     return [folder / file for folder in ordered if (folder / file).exists()]
 
 
+def tx_queues(name: str, sys: Path = SYS) -> int | None:
+    """Queues that the device sends by; None where nothing tells."""
+    return len(queue_files(name, "tx", "tx_timeout", sys)) or None
+
+
 def device_interrupts(name: str, sys: Path = SYS) -> list[int]:
     """Numbers of the device's message-signalled interrupts; empty where it has none."""
     folder = sys / "class/net" / name / "device/msi_irqs"

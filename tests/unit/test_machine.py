@@ -94,6 +94,19 @@ def test_kernel_log_tells_new_warnings_only(tmp_path: Path) -> None:
     log.close()
 
 
+def test_stop_of_what_has_stopped_is_no_warning(tmp_path: Path) -> None:
+    device = tmp_path / "kmsg"
+    device.write_text("")
+    log = KernelLog(device)
+    with device.open("a") as kernel:
+        kernel.write("4,2,2,-;pktgen: interface: eth0@lk1 is already stopped\n")
+    assert log.warnings() == []
+    with device.open("a") as kernel:
+        kernel.write("4,3,3,-;pktgen: WARNING: Requested queue_map_min (zero-based) (3)\n")
+    assert log.warnings() == ["pktgen: WARNING: Requested queue_map_min (zero-based) (3)"]
+    log.close()
+
+
 @pytest.mark.parametrize(
     "bits_per_s", [8, 8_000, 10**6, 843 * 10**6, 10**9, 2_345_678_912, 10**10, 2**35 - 8]
 )

@@ -32,7 +32,7 @@ KERNELS = ("6.1", "6.12")
 
 
 def engine(fake: FakePktgen) -> PktgenEngine:
-    return PktgenEngine(lambda: fake, lambda _: "eth0")
+    return PktgenEngine(lambda: fake, lambda _: "eth0", lambda _: None)
 
 
 def config(commands: str | None = None, /, **asked: Any) -> EngineConfig:
@@ -147,8 +147,11 @@ def test_frames_up_the_receive_path_are_counted_and_their_drops_are_no_refusals(
 
 
 def test_queue_xmit_passes_the_qdisc() -> None:
-    report = send(FakePktgen(), config(xmit_mode="queue_xmit"))
-    assert not report.qdisc_bypass
+    fake = FakePktgen()
+    assert not send(fake, config(xmit_mode="queue_xmit")).qdisc_bypass
+    # one buffer twice in a qdisc is a crash (kernel 6.1)
+    assert "clone_skb 0" in written(fake)
+    assert send(fake, config(xmit_mode="queue_xmit", clone_skb=1)).sent == 20_000
 
 
 def test_rate_is_ratep_where_the_kernel_makes_the_nearest_gap_of_it_and_else_the_gap() -> None:
@@ -163,6 +166,39 @@ def test_rate_is_ratep_where_the_kernel_makes_the_nearest_gap_of_it_and_else_the
     fake = FakePktgen()
     send(fake, config(delay_ns=5000))
     assert "delay 5000" in written(fake)
+
+
+def test_rate_is_one_of_frames_though_pktgen_waits_once_a_burst() -> None:
+    fake = FakePktgen()
+    report = send(fake, config(rate_pps=20_000.0, batch=8))
+    assert "ratep 2500" in written(fake)
+    assert told(report).accepted == []
+    fake = FakePktgen()
+    report = send(fake, config(rate_pps=7_000_000.0, batch=8))
+    assert "delay 1143" in written(fake)
+    assert told(report).accepted == [("rate_pps 7000000", "6999125.109, 8 frames each 1143 ns")]
+    fake = FakePktgen()
+    send(fake, config(delay_ns=5000, batch=8))
+    assert "delay 40000" in written(fake)
+    with pytest.raises(WorkloadError, match="give 0 to 268435455; pktgen waits once a burst"):
+        send(FakePktgen(), config(delay_ns=2**28, batch=8))
+    with pytest.raises(WorkloadError, match="give 4 to 1e"):
+        send(FakePktgen(), config(rate_pps=3.0, batch=8))
+
+
+def test_workers_beyond_the_queues_share_them_for_the_kernel_would_warn() -> None:
+    fake = FakePktgen(eth0=Interface(queues=2))
+    sender = PktgenEngine(lambda: fake, lambda _: "eth0", lambda _: 2)
+    configs = [config(cpu=cpu, queue=queue, count=5) for queue, cpu in enumerate((1, 0, 1))]
+    reports = sender.run_all(FLOW, configs, StopFlag(), [Progress() for _ in configs])
+    assert [told(report).name for report in reports] == ["eth0@lk0", "eth0@lk1", "eth0@lk2"]
+    assert [told(report).accepted for report in reports] == [[], [], []]
+    maps = [(name, line) for name, line in fake.written if line.startswith("queue_map_max")]
+    assert maps == [
+        ("eth0@lk0", "queue_map_max 0"),
+        ("eth0@lk1", "queue_map_max 1"),
+        ("eth0@lk2", "queue_map_max 0"),
+    ]
 
 
 def test_own_commands_come_last_and_win() -> None:
@@ -195,6 +231,12 @@ def test_queue_of_a_worker_beyond_the_devices_queues_is_told() -> None:
         ("node 7", SettingRefusedError, "no error .*kernel: ERROR: node not possible"),
         ("vlan_p 3", SettingRefusedError, "kernel: ERROR: vlan_p must be 0-7"),
         ("vlan_cfi 1", SettingRefusedError, "kernel: ERROR: vlan_cfi must be 0-1"),
+        ("svlan_id 5", SettingRefusedError, "reported no error; it needs a vlan_id before it$"),
+        (
+            "vlan_id 5; svlan_id 6; svlan_id 4096; svlan_id 6",
+            SettingRefusedError,
+            "'svlan_id 6' was not taken.*needs a vlan_id before it$",
+        ),
         ("flag !IPV6; svlan_p 1", CapabilityMissingError, "does not know it .*No such parameter"),
         ("mpls 0001000a", CapabilityMissingError, "'mpls 0001000a': this kernel's pktgen does not know it"),
     ],
@@ -242,6 +284,7 @@ def test_device_that_sends_no_buffer_twice_is_told_by_either_errno(
         ({"clone_skb": -1}, WorkloadError, "clone_skb -1"),
         ({"clone_skb": 1, "xmit_mode": "netif_receive"}, CapabilityMissingError, "frees the buffer"),
         ({"batch": 2, "xmit_mode": "queue_xmit"}, CapabilityMissingError, "one by one"),
+        ({"clone_skb": 2, "xmit_mode": "queue_xmit"}, CapabilityMissingError, "crash; leave clone_skb out"),
         ({"delay_ns": -1}, WorkloadError, "delay_ns -1"),
         ({"delay_ns": 2147483647}, WorkloadError, "never send"),
         ({"delay_ns": 5, "rate_pps": 5.0}, WorkloadError, "give one of both"),
@@ -482,6 +525,19 @@ def test_what_the_kernel_refuses_when_nobody_asked_beforehand(
     assert "OK:" not in str(refused.value)
     # a short write is a refusal; the rest is never written
     assert fake.written[-1] == ("eth0", f"{name} {value}")
+
+
+def test_answer_to_an_earlier_command_is_not_told_as_one_to_this() -> None:
+    class Deaf(FakePktgen):
+        def write(self, name: str, text: bytes) -> int:
+            return len(text) if text.startswith(b"frags") else super().write(name, text)
+
+    fake = Deaf()
+    fake.write("kpktgend_0", b"add_device eth0\n")
+    fake.write("eth0", b"count 5\n")
+    with pytest.raises(SettingRefusedError, match="'frags 3' was not taken") as refused:
+        Pktgen(fake).ask("eth0", ask("frags", 3))
+    assert refused.value.kernel_text is None
 
 
 def test_shared_buffers_are_not_given_up_while_clones_are_sent() -> None:

@@ -11,7 +11,7 @@ from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Raw
 
 import labkit as lk
-from labkit.engines.pktgen_flow import differences, flow_commands, least_bytes
+from labkit.engines.pktgen_flow import differences, flow_commands, header_changes, least_bytes
 from labkit.engines.pktgen_words import parse
 from labkit.errors import WorkloadError
 from labkit.records import Frames
@@ -157,6 +157,23 @@ def test_frames_that_pktgen_cannot_build_are_refused_in_words(flow: Any, words: 
 )
 def test_tags_and_labels_make_the_shortest_frame_longer(own: str, least: int) -> None:
     assert least_bytes(parse(own)) == least
+
+
+@pytest.mark.parametrize(
+    ("own", "changes"),
+    [
+        ("", False),
+        ("dst 198.51.100.1", True),
+        ("udp_src_max 2000", True),
+        ("src_mac_count 5", True),
+        ("vlan_id 5; flag VID_RND", True),
+        ("flag UDPCSUM", False),
+        ("flag UDPSRC_RND", False),
+    ],
+)
+def test_what_varies_from_frame_to_frame_is_known(own: str, changes: bool) -> None:
+    flow = flow_commands(lk.udp_flow(60, flows=1).table())
+    assert header_changes([*flow, *parse(own)]) is changes
 
 
 def test_more_than_twenty_lengths_are_refused() -> None:

@@ -74,6 +74,16 @@ def test_early_end_is_a_reason_and_a_mark_though_all_counts_agree() -> None:
     assert "nobody here stopped it" in trial_text(made)
 
 
+def test_burst_at_the_end_of_a_paced_run_is_no_rate_missed() -> None:
+    """250 bursts of 8 at 10 000 frames a second: the last one leaves 800 us before its slot ends."""
+    asked = {"rate_pps": 10_000.0, "duration_s": 0.2}
+    seen = msgspec.structs.replace(TOLD, burst=8)
+    kept = trial(reading(2000, peer=2000), asked=asked, sent=2000, end_ns=199_200_000, pktgen=seen)
+    assert kept.marks == []
+    times_8 = trial(reading(2000, peer=2000), asked=asked, sent=2000, end_ns=24_900_000, pktgen=seen)
+    assert times_8.marks == ["rate-missed"]
+
+
 def test_length_of_a_trial_is_that_of_the_frames_that_left() -> None:
     made = trial(reading(5000, peer=5000), sent=5000, pktgen=told(size_bytes=62))
     assert made.frame_bytes == 62

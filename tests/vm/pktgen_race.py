@@ -19,18 +19,19 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from labkit._native import Progress, StopFlag
-from labkit.engines.base import EngineConfig
-from labkit.engines.pktgen import PktgenEngine
-from labkit.linux.kernel_log import KernelLog
-from labkit.traffic.flows import udp_flow
-
 ROOT = Path("/proc/net/pktgen")
 COMMANDS = ("count 100", "pkt_size 60", "flag UDPSRC_RND", "imix_weights 60,7 576,4", "delay 5", "vlan_id 5")
 
 
 def main(interface: str, seconds: str) -> None:
     """Race for so long, then send."""
+    # here, for racers do without: an emulated CPU takes seconds for it
+    from labkit._native import Progress, StopFlag
+    from labkit.engines.base import EngineConfig
+    from labkit.engines.pktgen import PktgenEngine
+    from labkit.linux.kernel_log import KernelLog
+    from labkit.traffic.flows import udp_flow
+
     bring_up(interface)
     log = KernelLog()
     log.warnings()

@@ -92,6 +92,18 @@ def test_rate_is_kept_and_a_gap_of_no_whole_nanoseconds_is_told(e1000e: VmRig) -
     assert "33333 ns" in told["accepted"]
 
 
+def test_rate_is_kept_by_bursts_too(e1000e: VmRig) -> None:
+    trial = send(e1000e, rate_pps=10_000.0, batch=8, count=2000)
+    assert (trial.engine_sent, trial.device_sent, trial.peer_received) == (2000, 2000, 2000)
+    assert trial.pps == pytest.approx(10_000, rel=0.01)
+    assert trial.marks == []
+
+
+def test_outer_tag_without_an_inner_one_is_refused(e1000e: VmRig) -> None:
+    with pytest.raises(SettingRefusedError, match="it needs a vlan_id before it"):
+        send(e1000e, pktgen="svlan_id 5")
+
+
 def test_queue_beyond_the_cards_is_told_and_warned_of(e1000e: VmRig) -> None:
     trial = send(e1000e, pktgen="queue_map_max 7")
     assert trial.environment["pktgen"]["accepted"] == [{"asked": "queue_map_max 7", "accepted": "0"}]
