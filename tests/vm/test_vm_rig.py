@@ -60,6 +60,12 @@ def test_sinks_receive_every_frame_at_the_second_card(e1000e: VmRig, sink: str) 
     assert trial.reconciled
 
 
+def test_the_hosts_iperf3_streams_from_card_to_card(e1000e: VmRig) -> None:
+    trial = e1000e.run(lk.Workload(lk.udp_flow(), engine="iperf3_tcp"), duration_s=0.3)
+    assert trial.device_sent
+    assert trial.environment["tcp"]["device_mbit"] > 0
+
+
 def test_a_trial_says_that_its_times_are_the_emulators(e1000e: VmRig) -> None:
     trial = e1000e.run(lk.Workload(lk.udp_flow(), engine="sendmmsg"), count=FRAMES, duration_s=30)
     assert trial.place == f"vm:e1000e ({EMULATED})"
