@@ -21,7 +21,7 @@ def rate_missed(asked_pps: float | None, report: EngineReport, counts: Counts) -
     seconds = ns_to_seconds(report.elapsed_ns)
     due = asked_pps * seconds
     # frames are whole: one more or less is no miss, but a run shorter than two slots shows no rate
-    allowed = max(min(1.5 * _together(report), due / 2), RATE_TOLERANCE * asked_pps * max(1, seconds))
+    allowed = max(min(_slack(report), due / 2), RATE_TOLERANCE * asked_pps * max(1, seconds))
     return abs((_frames(report, counts) or 0) - due) > allowed
 
 
@@ -45,9 +45,12 @@ def pacing(asked_pps: float | None, report: EngineReport, counts: Counts) -> dic
     }
 
 
-def _together(report: EngineReport) -> int:
-    """Frames that leave at once: a burst of each of pktgen's devices, with which a run ends."""
-    return 1 if report.pktgen is None else report.pktgen.burst * len(report.pktgen.devices)
+def _slack(report: EngineReport) -> float:
+    """Frames that a whole run may have too many: the first one's slot begins with it, and none ends it.
+
+    Each of pktgen's devices sends its first two bursts at once (pktgen_xmit waits behind the second alone).
+    """
+    return 1.5 if report.pktgen is None else 2.5 * report.pktgen.burst * len(report.pktgen.devices)
 
 
 def _frames(report: EngineReport, counts: Counts) -> int | None:

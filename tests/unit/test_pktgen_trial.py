@@ -75,11 +75,13 @@ def test_early_end_is_a_reason_and_a_mark_though_all_counts_agree() -> None:
 
 
 def test_burst_at_the_end_of_a_paced_run_is_no_rate_missed() -> None:
-    """250 bursts of 8 at 10 000 frames a second: the last one leaves 800 us before its slot ends."""
+    """250 bursts of 8 at 10 000 frames a second have 248 gaps of 800 us: the first two leave at once."""
     asked = {"rate_pps": 10_000.0, "duration_s": 0.2}
     seen = msgspec.structs.replace(TOLD, burst=8)
-    kept = trial(reading(2000, peer=2000), asked=asked, sent=2000, end_ns=199_200_000, pktgen=seen)
+    kept = trial(reading(2000, peer=2000), asked=asked, sent=2000, end_ns=198_426_000, pktgen=seen)
     assert kept.marks == []
+    slow = {"rate_pps": 100.0, "duration_s": 0.2}
+    assert trial(reading(20, peer=20), asked=slow, sent=20, end_ns=180_100_000, pktgen=TOLD).marks == []
     times_8 = trial(reading(2000, peer=2000), asked=asked, sent=2000, end_ns=24_900_000, pktgen=seen)
     assert times_8.marks == ["rate-missed"]
 

@@ -58,8 +58,8 @@ def test_duration_ends_all_workers_and_every_frame_is_counted(two_cpus: VmRig) -
 
 
 def test_stop_that_meets_a_worker_at_its_end_is_no_warning(two_cpus: VmRig) -> None:
-    """One frame is the second worker's whole share: it has long ended as the first one is stopped."""
-    trial = send(two_cpus, count=3, duration_s=0.3, rate_pps=2.0)
-    assert shares(trial) == [2, 1]
+    """Two frames leave at once, the second worker's whole share: it has ended as the first one is stopped."""
+    trial = send(two_cpus, count=5, duration_s=0.3, rate_pps=2.0)
+    assert shares(trial) == [3, 2]
     assert "kernel-log" not in trial.marks
     assert trial.environment["kernel_warnings"] == []
