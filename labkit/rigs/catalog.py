@@ -123,7 +123,8 @@ def check_workload(info: RigInfo, workload: Workload) -> None:
     check_sink(info, workload.sink)
     for name in PKTGEN_FACTORS:
         if getattr(workload, name) is not None and workload.engine != "pktgen":
-            where = "" if "pktgen" in info.engines else f" on rig '{_having_engine('pktgen')[0].name}'"
+            having = "vm:e1000e" if name == "pktgen" else _having_engine("pktgen")[0].name
+            where = "" if "pktgen" in info.engines else f" on rig '{having}'"
             raise CapabilityMissingError(
                 f"rig '{info.name}': engine '{workload.engine}' has no {name}; take engine 'pktgen'{where}"
             )
@@ -163,14 +164,14 @@ def _check_own_factors(info: RigInfo, workload: Workload) -> None:
 
 def _check_real_only(info: RigInfo, workload: Workload) -> None:
     """Refuse what only threads of a real sender have."""
-    for name, asked in (
-        ("stamp", workload.stamp or None),
-        ("realtime_priority", workload.realtime_priority),
-        ("pktgen", workload.pktgen),
+    for name, asked, having in (
+        ("stamp", workload.stamp or None, VETH.name),
+        ("realtime_priority", workload.realtime_priority, VETH.name),
+        ("commands of pktgen's own (pktgen)", workload.pktgen, "vm:e1000e"),
     ):
         if asked is not None:
             raise CapabilityMissingError(
-                f"rig '{info.name}': a simulated sender has no {name}; try rig '{VETH.name}'"
+                f"rig '{info.name}': a simulated sender has no {name}; try rig '{having}'"
             )
 
 

@@ -290,6 +290,7 @@ def test_percentiles_are_those_of_the_histogram() -> None:
         ),
         ({"clone_skb": 1}, "'veth': engine 'send' has no clone_skb; take engine 'pktgen' on rig 'sim:ixgbe'"),
         ({"xmit_mode": "start_xmit"}, "has no xmit_mode"),
+        ({"pktgen": "vlan_id 5"}, "engine 'send' has no pktgen; take engine 'pktgen' on rig 'vm:e1000e'"),
         ({"delay_ns": 0}, "has no delay_ns"),
         ({"sink_retire_ms": 1}, "sink 'stack' only counts and has no sink_retire_ms; take one of sinks"),
         ({"engine": "receive"}, "no engine 'receive'.*try rig 'sim:"),
@@ -307,6 +308,13 @@ def test_simulated_ring_socket_has_no_slots_of_its_own() -> None:
         CapabilityMissingError, match="has no ring_frames; take engine 'tx_ring' on rig 'veth'"
     ):
         run("sim:ixgbe-af-packet", engine="tx_ring", ring_frames=256)
+
+
+def test_what_only_the_kernels_pktgen_has_is_found_on_an_emulated_machine() -> None:
+    with pytest.raises(CapabilityMissingError, match=r"no commands of pktgen's own.*try rig 'vm:e1000e'"):
+        run("sim:ixgbe", engine="pktgen", pktgen="vlan_id 5")
+    with pytest.raises(CapabilityMissingError, match=r"frames of one length.*try rig 'vm:e1000e'"):
+        run("sim:ixgbe", engine="pktgen", flow=lk.imix_flow())
 
 
 def test_option_of_pktgen_on_another_simulated_engine_is_refused_there() -> None:
