@@ -212,7 +212,7 @@ def closed(budget: tuple[Share, ...], whole_ns: float | None) -> tuple[Share, ..
 def _by_counters(trial: Trial, measured_ns: float | None) -> Explanation:
     whole = trial.ns_per_packet if measured_ns is None else measured_ns
     return Explanation(
-        rig=trial.rig,
+        rig=trial.place,
         engine=trial.engine,
         frame_bytes=trial.frame_bytes,
         settings=dict(trial.settings_accepted),
