@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import labkit
+from labkit.agent.channel import Closed
 from labkit.agent.client import AgentClient
 from labkit.agent.launch import AgentProcess
 from labkit.errors import AgentLostError, LabError
@@ -126,8 +127,10 @@ def connect_to_guest(machine: Machine, *, cache: Path, tell: Callable[[str], Non
     try:
         return AgentClient(process)
     except AgentLostError as lost:
+        gone = isinstance(lost.__cause__, Closed)
+        late = f"the guest did not come up within {process.within_s(0):g} s"
         raise AgentLostError(
-            f"vm:{machine.nic}: the guest did not come up within {process.within_s(0):g} s; see its console",
+            f"vm:{machine.nic}: {'QEMU ended before the guest was up' if gone else late}; see its console",
             stderr_tail=lost.stderr_tail,
         ) from lost
 

@@ -11,10 +11,11 @@ import msgspec
 
 from labkit.agent.client import AgentClient
 from labkit.agent.protocol import Measured
-from labkit.errors import AgentLostError
+from labkit.errors import AgentLostError, WorkloadError
 from labkit.guest.launch import connect_to_guest
 from labkit.guest.machine import Machine
 from labkit.paths import cache_dir
+from labkit.records import Workload
 from labkit.rigs import catalog
 from labkit.rigs.held_device import HeldDeviceRig
 
@@ -84,7 +85,16 @@ class VmRig(HeldDeviceRig):
             made_with={"guest_cpus": guest_cpus, "kvm": machine.kvm},
         )
         self._machine = {**(opened.machine or {}), "clock": COUNTED if machine.counted else HOSTS}
-        self._emulated = not machine.kvm
+        self._emulated, self._cpus = not machine.kvm, machine.cpus
+
+    def _check_workload(self, workload: Workload) -> None:
+        """Raise what is wrong with a workload on this rig; a guest has the CPUs that it was made with."""
+        super()._check_workload(workload)
+        if workload.cpus is not None and workload.cpus > self._cpus:
+            raise WorkloadError(
+                f"rig '{self.info.name}': cpus {workload.cpus}: the guest has {self._cpus} of its own; open "
+                f"it with guest_cpus={workload.cpus} (--guest-cpus), whose times are then the host's"
+            )
 
     def _disturbers(self, measured: Measured) -> dict[str, Any]:
         """Nothing: an emulated clock counts the guest's own instructions."""
