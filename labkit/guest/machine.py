@@ -67,8 +67,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
                 f"rig 'vm:{self.nic}': ports {self.ports}: a card alone on its hub never gets rid of a "
                 "frame, and pktgen would hang; give 2"
             )
-        if not 1 <= self.cpus <= MOST_CPUS:
-            raise WorkloadError(f"rig 'vm:{self.nic}': guest_cpus {self.cpus}: give 1 to {MOST_CPUS}")
+        whole = isinstance(self.cpus, int) and not isinstance(self.cpus, bool)
+        if not whole or not 1 <= self.cpus <= MOST_CPUS:
+            raise WorkloadError(f"rig 'vm:{self.nic}': guest_cpus {self.cpus!r}: give 1 to {MOST_CPUS}")
 
 
 def qemu_arguments(

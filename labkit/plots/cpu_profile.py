@@ -12,6 +12,8 @@ from labkit.analysis.kernel_groups import OTHER
 from labkit.plots import look
 
 ROOT: Final = "a packet"
+LINE_PIXELS: Final = 17
+"""Of the text below."""
 
 
 def profile_icicle(found: Profiled | CpuProfile, *, whole: bool = False) -> go.Figure:
@@ -39,14 +41,16 @@ def profile_icicle(found: Profiled | CpuProfile, *, whole: bool = False) -> go.F
     for group in profile.groups if whole else ():
         if group.name in NO_WORK:  # whose functions tell nothing of a packet
             boxes.add(group.name, ROOT, group.name, group.ns_per_packet, look.INK, _told(group))
-    fig = look.figure(f"Where {height_ns:,.0f} ns of {kind} a packet go")
+    where = f": {found.trial.place}" if isinstance(found, Profiled) else ""
+    below = "<br>".join(_wrapped(each) for each in _remarks(profile))
+    fig = look.figure(f"Where {height_ns:,.0f} ns of {kind} a packet go{where}")
     fig.add_trace(boxes.trace())
     fig.update_layout(
         height=900,
         uniformtext={"minsize": 9, "mode": "hide"},
         annotations=[
             {
-                "text": "<br>".join(_wrapped(each) for each in _remarks(profile)),
+                "text": below,
                 "xref": "paper",
                 "yref": "paper",
                 "x": 0,
@@ -59,7 +63,8 @@ def profile_icicle(found: Profiled | CpuProfile, *, whole: bool = False) -> go.F
             }
         ],
     )
-    fig.update_layout(margin={"l": 10, "r": 10, "t": 50, "b": 90})
+    room = 20 + LINE_PIXELS * (below.count("<br>") + 1)
+    fig.update_layout(margin={"l": 10, "r": 10, "t": 50, "b": room})
     return fig
 
 

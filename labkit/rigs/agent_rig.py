@@ -27,7 +27,7 @@ from labkit.rigs.pktgen_sink import sink_of
 from labkit.rigs.push_back import pushed_back, seen_above
 from labkit.rigs.requests import asked_of_sender, engine_config, run_request
 from labkit.rigs.sink_checks import check_block
-from labkit.rigs.streams import RULE, frame_bytes_of
+from labkit.rigs.streams import RULE, flow_of, frame_bytes_of
 from labkit.traffic.limits import check_frames
 from labkit.units import seconds_to_ns
 
@@ -255,7 +255,7 @@ class AgentRig(OpenRig):
             privilege=self._privilege,
             environment={
                 **self._machine,
-                "flow": workload.flow.describe(),
+                "flow": flow_of(engine.name, workload.flow),
                 **self._disturbers(measured),
                 **asked_of_sender(workload),
                 **observed,

@@ -82,8 +82,10 @@ def _frame_bytes(workload: Workload, settings: Mapping[str, Scalar]) -> int:
         return int(settings["mtu"] or 0) + ETHERNET_HEADER_BYTES
     asked, told = workload.flow.frame_bytes, workload.flow.describe()
     if told.get("shortest_frame_bytes", asked) != asked:
+        having = "vm:e1000e" if workload.engine == "pktgen" else "veth"
         raise CapabilityMissingError(
-            f"a simulated sender has frames of one length, not of {sizes_text(told, asked)}; try rig 'veth'"
+            f"a simulated sender has frames of one length, not of {sizes_text(told, asked)}; try rig "
+            f"'{having}'"
         )
     return max(asked, PKTGEN_SHORTEST_BYTES) if workload.engine == "pktgen" else asked
 

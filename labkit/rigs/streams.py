@@ -10,7 +10,7 @@ from labkit.engines.base import EngineReport
 from labkit.engines.stream_records import StreamReport
 from labkit.errors import CapabilityMissingError, WorkloadError
 from labkit.factors import RECEIVING_SINKS, STREAM_NAMES, Scalar
-from labkit.records import Frames, RigInfo, Workload
+from labkit.records import Frames, RigInfo, Traffic, Workload
 from labkit.rigs.peer_counter import PeerRule
 from labkit.units import ETHERNET_HEADER_BYTES
 
@@ -24,6 +24,7 @@ ONE_MACHINE: Final = (
     "at the receiving end unless told otherwise, remote that of the reader; each is busy with whatever ran "
     "there"
 )
+OF_A_MIX: Final = ("shortest_frame_bytes", "mean_frame_bytes", "mean_wire_bytes", "sizes")
 ONE_CPU: Final = "both ends share one CPU, which is local; there is no remote one"
 
 
@@ -60,6 +61,14 @@ def frame_bytes_of(engine: str, frames: Frames, settings: Mapping[str, Scalar]) 
     if engine in STREAM_NAMES and isinstance(mtu, int):
         return mtu + ETHERNET_HEADER_BYTES
     return frames.longest_bytes
+
+
+def flow_of(engine: str, flow: Traffic) -> dict[str, Any]:
+    """What is told of a flow; lengths of a mix are not those of a stream, whose frames the stack makes."""
+    told = flow.describe()
+    if engine not in STREAM_NAMES:
+        return told
+    return {name: value for name, value in told.items() if name not in OF_A_MIX}
 
 
 def byte_counted(report: EngineReport) -> bool:

@@ -12,11 +12,11 @@ import msgspec
 from labkit.agent.client import AgentClient
 from labkit.agent.protocol import Measured
 from labkit.audit.run import audit_summary
-from labkit.errors import AgentLostError
+from labkit.errors import AgentLostError, WorkloadError
 from labkit.guest.launch import connect_to_guest
 from labkit.guest.machine import Machine
 from labkit.paths import cache_dir
-from labkit.records import EMULATED
+from labkit.records import EMULATED, Workload
 from labkit.rigs import catalog
 from labkit.rigs.held_device import HeldDeviceRig
 
@@ -92,6 +92,15 @@ class VmRig(HeldDeviceRig):
         self._counted, self._cpus = machine.counted, machine.cpus
         if not machine.kvm:
             self.caveat = EMULATED
+
+    def _check_workload(self, workload: Workload) -> None:
+        """Raise what is wrong with a workload on this rig; a guest has the CPUs that it was made with."""
+        super()._check_workload(workload)
+        if workload.cpus is not None and workload.cpus > self._cpus:
+            raise WorkloadError(
+                f"rig '{self.info.name}': cpus {workload.cpus}: the guest has {self._cpus} of its own; open "
+                f"it with guest_cpus={workload.cpus} (--guest-cpus), whose times are then the host's"
+            )
 
     def _own_cpus(self) -> list[int]:
         """The guest's."""

@@ -287,6 +287,15 @@ def test_icicle_adds_up_folds_what_is_small_and_says_how_it_was_sampled() -> Non
     assert "4999 Hz" in note.text
 
 
+def test_icicle_of_an_emulated_machine_says_so_and_has_room_for_all_its_remarks() -> None:
+    ran = trial(device_sent=1000, environment={"emulated": True})
+    figure = profile_icicle(Profiled(ran, cpu_profile(ran, seen())))
+    assert "(emulated time)" in figure.layout.title.text
+    (note,) = figure.layout.annotations
+    lines = note.text.count("<br>") + 1
+    assert figure.layout.margin.b >= 1.3 * note.font.size * lines
+
+
 def test_simulated_rig_is_refused_and_what_explains_it_is_named() -> None:
     flow = lk.udp_flow(frame_bytes=60, flows=1)
     with (

@@ -276,6 +276,11 @@ def test_counters_alone_name_no_limit_and_split_no_cost() -> None:
     assert any("no profile" in each for each in told.unknown)
 
 
+def test_what_an_emulated_machine_explains_says_so() -> None:
+    told = explain(trial(device_sent=1000, environment={"emulated": True})).text()
+    assert "(emulated time)" in told
+
+
 def test_what_a_counter_proves_is_told_with_its_count() -> None:
     told = lk.explain(
         trial(

@@ -76,6 +76,9 @@ def test_folders_are_shared_read_only_whatever_they_are_called() -> None:
     [
         ({"nic": "e1000e", "ports": 1}, "alone on its hub"),
         ({"nic": "e1000e", "cpus": 0}, "give 1 to 16"),
+        ({"nic": "e1000e", "cpus": "2"}, "guest_cpus '2': give 1 to 16"),
+        ({"nic": "e1000e", "cpus": 1.5}, "guest_cpus 1.5: give 1 to 16"),
+        ({"nic": "e1000e", "cpus": True}, "guest_cpus True: give 1 to 16"),
     ],
 )
 def test_machines_that_cannot_work_are_refused(given: dict[str, object], words: str) -> None:

@@ -291,6 +291,7 @@ def test_percentiles_are_those_of_the_histogram() -> None:
         ({"clone_skb": 1}, "'veth': engine 'send' has no clone_skb; take engine 'pktgen' on rig 'sim:ixgbe'"),
         ({"pktgen": "tos 0a"}, "has no pktgen; take engine 'pktgen' on rig 'vm:e1000e'"),
         ({"xmit_mode": "start_xmit"}, "has no xmit_mode"),
+        ({"pktgen": "vlan_id 5"}, "engine 'send' has no pktgen; take engine 'pktgen' on rig 'vm:e1000e'"),
         ({"delay_ns": 0}, "has no delay_ns"),
         ({"sink_retire_ms": 1}, "sink 'stack' only counts and has no sink_retire_ms; take one of sinks"),
         ({"engine": "receive"}, "no engine 'receive'.*try rig 'sim:"),
@@ -313,6 +314,11 @@ def test_simulated_ring_socket_has_no_slots_of_its_own() -> None:
 def test_pktgens_own_words_are_for_the_kernels() -> None:
     with pytest.raises(CapabilityMissingError, match="has no pktgen; try rig 'vm:e1000e'"):
         run("sim:ixgbe", engine="pktgen", pktgen="tos 0a")
+
+
+def test_what_only_the_kernels_pktgen_has_is_found_on_an_emulated_machine() -> None:
+    with pytest.raises(CapabilityMissingError, match=r"frames of one length.*try rig 'vm:e1000e'"):
+        run("sim:ixgbe", engine="pktgen", flow=lk.imix_flow())
 
 
 def test_option_of_pktgen_on_another_simulated_engine_is_refused_there() -> None:

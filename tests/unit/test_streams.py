@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import labkit as lk
 from labkit._native import Progress, StopFlag
 from labkit.analysis.streams import FEWEST, Oscillation, oscillation, oscillation_of
 from labkit.cli.stream_text import stream_lines
@@ -33,7 +34,7 @@ from labkit.records import RigInfo, Sample, Trial, Workload
 from labkit.rigs.assemble import trial_of
 from labkit.rigs.catalog import DEVICE, VETH, check_setting, check_workload
 from labkit.rigs.lacking import why_not
-from labkit.rigs.streams import RULE, frame_bytes_of
+from labkit.rigs.streams import RULE, flow_of, frame_bytes_of
 from labkit.rigs.veth import _value
 from labkit.traffic.flows import udp_flow
 from labkit.traffic.table import FrameTable
@@ -269,6 +270,15 @@ def test_stream_of_iperf3_refuses_a_count_and_writes_without_bytes() -> None:
     for asked, words in (({"count": 5}, "give a duration"), ({"message_bytes": 0}, "give 1 to")):
         with pytest.raises(WorkloadError, match=f"iperf3_tcp.*{words}"):
             engine.check(ONE, config(cpu=0, **asked))
+
+
+def test_lengths_of_a_mix_are_not_told_as_those_of_a_stream() -> None:
+    mix = lk.imix_flow()
+    assert flow_of("sendmmsg", mix) == mix.describe()
+    told = flow_of("tcp", mix)
+    assert "mean_wire_bytes" not in told
+    assert "shortest_frame_bytes" not in told
+    assert told["packet"] == mix.describe()["packet"]
 
 
 @pytest.mark.parametrize("name", STREAM_NAMES)

@@ -157,6 +157,16 @@ def test_a_machine_that_does_not_come_up_shows_its_console(
     assert "the guest did not come up (QEMU ended, exit status 0)" in str(lost.value)
 
 
+def test_a_qemu_that_ends_at_once_is_not_told_as_a_slow_guest(
+    guest_image: GuestImage, guest_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = launch.qemu_arguments
+    monkeypatch.setattr(launch, "qemu_arguments", lambda *of, **how: [*real(*of, **how), "-no-such-option"])
+    with pytest.raises(AgentLostError, match="QEMU ended before the guest was up") as lost:
+        VmRig("e1000e", cache=guest_cache)
+    assert "no-such-option" in lost.value.stderr_tail
+
+
 def test_kvm_that_gives_no_machine_is_told_and_done_without(
     guest_image: GuestImage, guest_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +230,13 @@ def test_a_profile_of_settings_is_for_the_guests_cpus(e1000e: VmRig) -> None:
         assert now.accepted["irq_affinity"] == "0"
 
 
+def test_more_senders_than_the_guest_has_cpus_are_refused_with_the_option_that_gives_them(
+    e1000e: VmRig,
+) -> None:
+    with pytest.raises(WorkloadError, match=r"the guest has 1 of its own.*guest_cpus=2 \(--guest-cpus\)"):
+        e1000e.run(lk.Workload(lk.udp_flow(), engine="pktgen", cpus=2), count=FRAMES)
+
+
 def test_what_it_lacks_is_named_with_a_rig_that_has_it(e1000e: VmRig) -> None:
     with pytest.raises(CapabilityMissingError, match=r"no engine 'xdp_live'.*try rig 'veth'"):
         e1000e.run(lk.Workload(lk.udp_flow(), engine="xdp_live"))
@@ -229,6 +246,7 @@ def test_what_it_lacks_is_named_with_a_rig_that_has_it(e1000e: VmRig) -> None:
     ("driver", "given", "words"),
     [
         ("e1000e", {"guest_cpus": 0}, "give 1 to 16"),
+        ("e1000e", {"guest_cpus": 1.5}, "guest_cpus 1.5: give 1 to 16"),
         ("ixgbe", {}, "known: vm:e1000e, vm:virtio_net, vm:vmxnet3, vm:igb"),
     ],
 )
