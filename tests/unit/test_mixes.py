@@ -95,7 +95,7 @@ def test_mix_has_no_other_length() -> None:
 def test_simulated_sender_names_a_rig_that_has_mixes() -> None:
     with (
         rig("sim:ixgbe") as sim,
-        pytest.raises(CapabilityMissingError, match=r"60 to 1514 bytes.* try rig 'veth'"),
+        pytest.raises(CapabilityMissingError, match=r"60 to 1514 bytes.* try rig 'vm:e1000e'"),
     ):
         sim.run(Workload(flow=imix_flow(), engine="pktgen"))
 
