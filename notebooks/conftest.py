@@ -1,4 +1,4 @@
-"""What the notebooks' cells need as tests: their stored outputs compared, and a machine for those that emulate one.
+"""What the notebooks' cells need as tests: their stored outputs compared, a machine for those that emulate one.
 
 nbval 0.11 takes a cell without a count for one that was never run, and refuses to compare what it holds.
 """
