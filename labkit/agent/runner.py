@@ -157,7 +157,8 @@ def _watch(
         if _readable(wake_fd) and senders.ended:
             return
         if time.monotonic_ns() >= next_ns:
-            next_ns += request.sample_every_ns
+            # one that was late is not followed at once by the next
+            next_ns = max(next_ns, time.monotonic_ns() - request.sample_every_ns // 2) + request.sample_every_ns
             sample = _sample(host, request, before, senders, started_ns, sink)
             channel.send(Live(sample=sample, number=request.number))
 
