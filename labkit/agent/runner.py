@@ -157,10 +157,14 @@ def _watch(
         if _readable(wake_fd) and senders.ended:
             return
         if time.monotonic_ns() >= next_ns:
-            # one that was late is not followed at once by the next
-            next_ns = max(next_ns, time.monotonic_ns() - request.sample_every_ns // 2) + request.sample_every_ns
+            next_ns = next_due_ns(next_ns, time.monotonic_ns(), request.sample_every_ns)
             sample = _sample(host, request, before, senders, started_ns, sink)
             channel.send(Live(sample=sample, number=request.number))
+
+
+def next_due_ns(due_ns: int, now_ns: int, every_ns: int) -> int:
+    """When the sample behind one that was due at `due_ns` is: on the grid, unless that one came too late."""
+    return max(due_ns, now_ns - every_ns // 2) + every_ns
 
 
 def _sample(
