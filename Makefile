@@ -96,7 +96,7 @@ check: setup  ## lint, types, architecture and unit tests; under a minute
 	$(PYTEST) -q $(wildcard tests/arch tests/unit)
 
 # The notebooks that tests keep among their inputs may fail on purpose: nbval runs those of notebooks/ only.
-test: setup  ## every behaviour once, the notebooks included; at most 15 minutes
+test: setup  ## every behaviour once, the notebooks included; some 17 minutes
 ifeq ($(CI),true)
 	@$(MAKE) --no-print-directory system-packages
 else

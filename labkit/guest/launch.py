@@ -44,8 +44,12 @@ class GuestProcess(AgentProcess):
 
     Parameters
     ----------
-    command : list of str
-        The keeper's, but for its monitor's descriptor.
+    machine : Machine
+        What is emulated.
+    qemu : str
+        The program.
+    arguments : callable
+        Gives its arguments, told the descriptor of its monitor.
     """
 
     def __init__(self, machine: Machine, qemu: str, arguments: Callable[[int], list[str]]) -> None:
